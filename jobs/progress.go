@@ -1,0 +1,28 @@
+package jobs
+
+// Progress is told what a run does, as it does it. The worker calls it from
+// one goroutine; an implementation must not block.
+type Progress interface {
+	// Started: the attempt's start is recorded and its command is about to run.
+	Started(it *Item)
+	// Settled: the result is recorded.
+	Settled(it *Item, r Result, v Verdict)
+	// Note is one sentence for the person who watches: a lane that is full, a
+	// job that is broken, an item taken back from a dead run.
+	Note(n Note)
+}
+
+// Note is a sentence of a run, and how much it matters.
+type Note struct {
+	Level NoteLevel
+	Text  string
+}
+
+// NoteLevel says who must see a note.
+type NoteLevel int8
+
+const (
+	NoteDetail NoteLevel = iota // only with -v
+	NoteInfo                    // unless -q
+	NoteMust                    // always: a person has to act
+)

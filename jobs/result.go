@@ -1,0 +1,89 @@
+package jobs
+
+import "time"
+
+// Class is what an outcome means for the item. The words are the contract of
+// $BATCHQ_RESULT, of --class and of JSON output.
+type Class string
+
+const (
+	ClassDone      Class = "done"
+	ClassRetry     Class = "retry"     // may recover: tried again after a delay
+	ClassPermanent Class = "permanent" // can't recover: dead at once
+	ClassDefer     Class = "defer"     // asked to be put off; free, within defer_cap
+	ClassTimeout   Class = "timeout"   // a retry whose reason is the timeout
+	ClassCrash     Class = "crash"     // its run died while it was running
+	ClassFree      Class = "free"      // interrupted through no fault of its own
+	ClassSuspect   Class = "suspect"   // exit 126/127 before the command has proven itself
+	ClassBroken    Class = "broken"    // the job can't be run at all; nobody is charged
+)
+
+// Ending says who ended an attempt, and how.
+type Ending int8
+
+const (
+	Exited     Ending = iota // by itself: see ExitCode or Signal
+	TimedOut                 // we ended it at its timeout
+	Stopped                  // we ended it because the run was told to stop
+	Lost                     // we ended it because the claim was no longer ours
+	CantExec                 // exec failed: missing, not executable, no directory
+	TooLong                  // exec failed: this item's arguments are too long
+	CantFork                 // no process could be made now; the system's lack, not the item's
+	Unresolved               // a placeholder of the command has no value in this item
+)
+
+// Result is what a handler reports of one attempt: facts only. What they mean
+// is for Policy.Judge to say.
+type Result struct {
+	Ending     Ending
+	ExitCode   int    // of an attempt that exited; 128+n never stands for a signal here
+	Signal     int    // the signal that ended it; 0: none
+	SignalName string // "SIGKILL"
+	Answer     *Answer
+	// AnswerError says why what stood in $BATCHQ_RESULT was no answer.
+	AnswerError string
+	// Error is the handler's own sentence: what could not be executed and why.
+	Error string
+	// Proven is set by the worker: another item of this job has ended in this
+	// run with something else than 126/127, so the command exists.
+	Proven   bool
+	Duration time.Duration
+	Output   Output
+	MaxRSS   int64 // peak memory of the attempt's processes, bytes; 0: unknown
+}
+
+// Output is what is kept of what an attempt printed, stdout and stderr mixed
+// as they came: the first bytes and the last ones.
+type Output struct {
+	Head []byte
+	Tail []byte // follows Head directly when Omitted is 0
+	// Omitted is how many bytes between Head and Tail were not kept.
+	Omitted int64
+}
+
+// Answer is the one JSON line that a command may leave in $BATCHQ_RESULT.
+type Answer struct {
+	Class Class         // done, retry, permanent or defer
+	After time.Duration // not before this much later; 0: no wish
+	Error string
+}
+
+// Charge says which of an item's budgets an outcome is taken from.
+type Charge int8
+
+const (
+	ChargeNone Charge = iota
+	ChargeFailure
+	ChargeCrash
+	ChargeDefer
+)
+
+// Verdict is what happens to an item after an attempt. Delay is measured from
+// the transaction that records it, so that only the store knows the wall clock.
+type Verdict struct {
+	To     State // Done, Ready, Delayed or Dead
+	Class  Class
+	Delay  time.Duration // with Delayed
+	Charge Charge
+	Reason string // one sentence for a person; "" when done
+}

@@ -1,0 +1,63 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"batchq/jobs"
+)
+
+// Operator is what a person may do to items that are not in flight.
+type Operator interface {
+	// Select lists the ids that a selection names now, oldest first.
+	Select(ctx context.Context, s Selection) ([]int64, error)
+	// Requeue makes at most MaxRows dead, done or delayed items ready.
+	Requeue(ctx context.Context, ids []int64, from []jobs.State) (Moved, error)
+	// Drop takes at most MaxRows dead, ready or delayed items out of the list.
+	Drop(ctx context.Context, ids []int64) (Moved, error)
+	// Check recounts everything and compares it with the books.
+	Check(ctx context.Context) (Health, error)
+}
+
+// Selection names items. Empty fields don't restrict.
+type Selection struct {
+	IDs    []int64
+	Jobs   []string
+	Scope  *string
+	Key    []byte
+	States []jobs.State
+	Class  jobs.Class
+	Error  string        // part of the reason, any case
+	Since  time.Duration // settled or added within the last …; 0: any time
+	Limit  int           // 0: all
+}
+
+// Moved answers Requeue and Drop.
+type Moved struct {
+	Moved int
+	// Refused lists ids that were left as they are, and why.
+	Refused []Refusal
+}
+
+// Refusal is one item that could not be moved.
+type Refusal struct {
+	ID     int64
+	Reason string
+}
+
+// Health is what Check found.
+type Health struct {
+	Path      string
+	Schema    int
+	Bytes     int64
+	WALBytes  int64
+	Integrity []string // what the engine's own check complained of
+	// Faults are books that don't balance and rows that point nowhere.
+	Faults []string
+	// Notes are no faults: a dead run that the next run will rescue.
+	Notes []string
+	Items int64
+}
+
+// Sound says whether nothing is wrong.
+func (h Health) Sound() bool { return len(h.Integrity) == 0 && len(h.Faults) == 0 }

@@ -1,0 +1,125 @@
+package store
+
+import (
+	"time"
+
+	"batchq/jobs"
+)
+
+// Limits is what a run allows to be in flight. The shared count in the
+// database is what they are compared with; the numbers are the run's own.
+type Limits struct {
+	Lanes map[string]int // lane → slots
+	Pools map[string]int // pool → size
+}
+
+// ClaimRequest asks for items of one lane.
+type ClaimRequest struct {
+	Run    int64
+	Lane   string
+	Jobs   []*jobs.Spec // the jobs of that lane which the run works
+	Limits Limits
+	Scope  *string        // nil: every scope
+	Max    int            // most items to take
+	Skip   map[int64]bool // ids that this run leaves alone
+	Lease  time.Duration
+}
+
+// Claim is what one transaction took. Its ID only grows and is the fencing
+// token of everything in it.
+type Claim struct {
+	ID    int64
+	Lane  string
+	Items []*jobs.Item // in the order in which they are to start; without payload
+	// LaneFull: nothing was taken because no slot of the lane is free; Holders
+	// says who has them.
+	LaneFull bool
+	InUse    int
+	Holders  []Holder
+	// NextDue is how long until the first delayed item of these jobs is due;
+	// negative: there is none.
+	NextDue time.Duration
+}
+
+// Held names an item and the claim under which it is held.
+type Held struct {
+	Item  int64
+	Claim int64
+}
+
+// Advance is one step of a run: what ended, what is known of started
+// processes, and what is to start. All of it is one transaction.
+type Advance struct {
+	Run    int64
+	Limits Limits
+	Settle []Settlement
+	Pids   []Process
+	Start  []Start
+	// Close names claims of which nothing is held any more.
+	Close []ClosedClaim
+}
+
+// Settlement is the result of one attempt and what it means.
+type Settlement struct {
+	Held
+	Attempt int
+	Result  jobs.Result
+	Verdict jobs.Verdict
+}
+
+// Process is what a rescuer needs to find a started command again.
+type Process struct {
+	Held
+	PID   int
+	Start uint64 // the kernel's start time of PID, clock ticks since boot
+}
+
+// Start asks for at most Want of Items, all of one lane, to be started, the
+// first that fit. Their order is kept; one whose job or pool is full is
+// passed over.
+type Start struct {
+	Lane  string
+	Want  int
+	Items []StartItem
+}
+
+// StartItem is one held item and the job it belongs to.
+type StartItem struct {
+	Held
+	Spec *jobs.Spec
+}
+
+// ClosedClaim is a claim of which everything is settled or released, and how
+// long that took.
+type ClosedClaim struct {
+	ID   int64
+	Took time.Duration
+}
+
+// Advanced answers an Advance.
+type Advanced struct {
+	// Stale lists settlements that were refused: the item is no longer held
+	// under that claim.
+	Stale []Held
+	// Started lists what may run now.
+	Started []Started
+	// Lost lists items that were to start and are no longer ours.
+	Lost []Held
+	// Full says why Want was not reached, by lane; lanes where it was are absent.
+	Full map[string]Full
+}
+
+// Started is an item whose start is recorded.
+type Started struct {
+	Held
+	Attempt int
+	Payload []byte
+}
+
+// Full says what kept held items of a lane from starting.
+type Full struct {
+	Lane    bool     // the lane itself has no free slot
+	Passed  int      // items passed over for a full job or pool
+	InUse   int      // slots of the lane in use
+	Holders []Holder // who holds them
+}
