@@ -19,3 +19,12 @@ package store
 // MaxRows bounds what one transaction touches, so that a heartbeat never
 // waits long for the write lock.
 const MaxRows = 1000
+
+// Store is everything an engine offers; who uses it asks for one part.
+type Store interface {
+	Queue
+	Ownership
+	Operator
+	Reader
+	Close() error
+}

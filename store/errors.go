@@ -22,12 +22,8 @@ var (
 	ErrFull = errors.New("no room to write")
 	// ErrReadOnly: the file or its directory can't be written.
 	ErrReadOnly = errors.New("can't be written")
-	// ErrOlderRuns: the schema can't be changed while a run of an older one lives.
-	ErrOlderRuns = errors.New("an older run is still at work")
 	// ErrStale: the claim that was named is no longer this run's.
 	ErrStale = errors.New("the claim is no longer ours")
-	// ErrNoItem: nothing has that id.
-	ErrNoItem = errors.New("no such item")
 )
 
 // FileError is any error about the database file: what was found at which

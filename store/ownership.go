@@ -16,20 +16,21 @@ type Ownership interface {
 	// EndRun writes the run's end. What it still holds unstarted becomes ready.
 	EndRun(ctx context.Context, run int64, end RunEnd) error
 	// OtherRuns lists runs other than run that have not ended, or that ended
-	// and still hold something.
+	// and still hold something. One with ID 0 stands for items that nobody holds.
 	OtherRuns(ctx context.Context, run int64) ([]OtherRun, error)
-	// NoteLapse stores the first look at a run whose lease has lapsed while
-	// its lock is still held, and says how long ago that first look was.
-	NoteLapse(ctx context.Context, run int64) (since time.Duration, err error)
-	// TakeOver gives everything that a dead run holds to another: unstarted
-	// items become ready, started ones stay running under a new claim of by.
+	// NoteLapse stores the first look at a run whose lease has lapsed, and
+	// says how long ago that first look was and how long the lease is. Both
+	// are 0 when it has been renewed meanwhile.
+	NoteLapse(ctx context.Context, run int64) (since, lease time.Duration, err error)
+	// TakeOver gives what a dead run holds to another: unstarted items become
+	// ready, started ones stay running under a new claim of by. dead is 0 for
+	// items whose claim has no owner in the book. Call again while More.
 	TakeOver(ctx context.Context, dead, by int64, why Death, lease time.Duration) (Taken, error)
 	// Orphans lists the started items that run has taken over and not yet settled.
 	Orphans(ctx context.Context, run int64) ([]Orphan, error)
 	// SettleOrphan charges the crash and moves the item on. ErrStale when the
 	// orphan is no longer run's.
-	SettleOrphan(ctx context.Context, run int64, o Orphan, v jobs.Verdict) error
-	// Changed is as in Queue, for the connection that Ownership uses.
+	SettleOrphan(ctx context.Context, run int64, o Orphan, why Death, v jobs.Verdict) error
 }
 
 // Death says how a run was found to be dead.
@@ -74,13 +75,13 @@ type OtherRun struct {
 type Taken struct {
 	Freed   int // unstarted items that are ready again
 	Orphans int // started items that wait for what the dead run left behind
+	More    bool
 }
 
 // Orphan is an item that was running when its run died, with what is known of
 // the processes that may still be at work on it.
 type Orphan struct {
 	Held
-	Slot     int64
 	It       *jobs.Item // without payload
 	Policy   jobs.Policy
 	Owner    RunInfo       // the run that started it

@@ -102,6 +102,7 @@ type AttemptRow struct {
 	Number   int
 	Run      int64
 	Class    jobs.Class
+	Exited   bool // ExitCode is meant; else Signal, or neither
 	ExitCode int
 	Signal   string
 	Reason   string

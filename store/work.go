@@ -41,10 +41,12 @@ type Claim struct {
 	NextDue time.Duration
 }
 
-// Held names an item and the claim under which it is held.
+// Held names an item and the claim under which it is held; for one that is
+// running, also the slot that it takes.
 type Held struct {
 	Item  int64
 	Claim int64
+	Slot  int64 // 0: not started
 }
 
 // Advance is one step of a run: what ended, what is known of started
@@ -56,7 +58,7 @@ type Advance struct {
 	Pids   []Process
 	Start  []Start
 	// Close names claims of which nothing is held any more.
-	Close []ClosedClaim
+	Close []int64
 }
 
 // Settlement is the result of one attempt and what it means.
@@ -83,17 +85,10 @@ type Start struct {
 	Items []StartItem
 }
 
-// StartItem is one held item and the job it belongs to.
+// StartItem is one held item and the job that it belongs to.
 type StartItem struct {
 	Held
 	Spec *jobs.Spec
-}
-
-// ClosedClaim is a claim of which everything is settled or released, and how
-// long that took.
-type ClosedClaim struct {
-	ID   int64
-	Took time.Duration
 }
 
 // Advanced answers an Advance.

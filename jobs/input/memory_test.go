@@ -1,0 +1,115 @@
+package input_test
+
+import (
+	"io"
+	"runtime"
+	"strings"
+	"testing"
+
+	"batchq/jobs/input"
+)
+
+// endless is as long a text as is asked for, made of copies of one piece, and
+// kept nowhere.
+func endless(head, piece string, size int64) io.Reader {
+	return io.MultiReader(strings.NewReader(head), io.LimitReader(&repeated{piece: piece}, size))
+}
+
+type repeated struct {
+	piece string
+	at    int
+}
+
+func (r *repeated) Read(p []byte) (int, error) {
+	n := 0
+	for n < len(p) {
+		copied := copy(p[n:], r.piece[r.at:])
+		n += copied
+		r.at = (r.at + copied) % len(r.piece)
+	}
+	return n, nil
+}
+
+// A record that is too long is passed over without being held.
+func TestReader_TooLongIsNotHeld(t *testing.T) {
+	const size, limit = 64 << 20, 4 << 20
+	key := []string{"id"}
+	for _, c := range []struct {
+		name, head, piece string
+		opts              input.Options
+	}{
+		{"Lines", "", "x", input.Options{}},
+		{"NUL", "", "x\n", input.Options{Format: input.NUL}},
+		{"CSVUnquoted", "id\n", "x", input.Options{Format: input.CSV, Key: key}},
+		{"CSVUnclosedQuote", "id\n\"", "x\n", input.Options{Format: input.CSV, Key: key}},
+		{"CSVCommas", "id\n", ",", input.Options{Format: input.CSV, Key: key}},
+		{"CSVHeader", "", ",", input.Options{Format: input.CSV, Key: key}},
+		{"TSV", "id\n", "\t", input.Options{Format: input.TSV, Key: key}},
+		{"JSONL", `{"id":"`, "x", input.Options{Format: input.JSONL, Key: key}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.opts.MaxRecord = 1 << 20
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			r, err := input.NewReader(endless(c.head, c.piece, size), c.opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := r.Next(); err == nil || err == io.EOF {
+				t.Errorf("got %v, want a rejection", err)
+			}
+			if _, err := r.Next(); err == nil {
+				t.Error("there is more, want an end")
+			}
+			runtime.ReadMemStats(&after)
+			// Growing a buffer to 1 MiB allocates some 4 MiB in all.
+			if used := after.TotalAlloc - before.TotalAlloc; used > 3*limit {
+				t.Errorf("allocated %d bytes for a record of %d", used, size)
+			}
+		})
+	}
+}
+
+func TestReader_NoAllocationPerRecord(t *testing.T) {
+	const records = 10_000
+	key := []string{"id", "n"}
+	for _, c := range []struct {
+		name, head, piece string
+		opts              input.Options
+	}{
+		{"Lines", "", "some/short line\r\n", input.Options{}},
+		{"NUL", "", "some/short\nline\x00", input.Options{Format: input.NUL}},
+		{"CSV", "id,n\n", "1234,\"a\nb\"\n", input.Options{Format: input.CSV, Key: key}},
+		{"TSV", "id\tn\n", "1234\ta\n", input.Options{Format: input.TSV, Key: key}},
+		{"JSONL", "", `{"id":1234,"n":"a\n\u00e9","x":[1,2,{}]}` + "\n", input.Options{Format: input.JSONL, Key: key}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			allocs := testing.AllocsPerRun(1, func() {
+				read(t, endless(c.head, c.piece, int64(records*len(c.piece))), c.opts, records)
+			})
+			if allocs > 200 {
+				t.Errorf("%.0f allocations for %d records", allocs, records)
+			}
+		})
+	}
+}
+
+// read expects so many records and nothing else.
+func read(t testing.TB, from io.Reader, o input.Options, records int) {
+	t.Helper()
+	r, err := input.NewReader(from, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for ; ; n++ {
+		if _, err := r.Next(); err == io.EOF {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n != records {
+		t.Fatalf("got %d records, want %d", n, records)
+	}
+}

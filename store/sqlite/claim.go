@@ -1,0 +1,343 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"batchq/jobs"
+	"batchq/store"
+)
+
+// Claim moves what is due, then takes items of one lane for one run.
+func (db *DB) Claim(ctx context.Context, c store.ClaimRequest) (store.Claim, error) {
+	out := store.Claim{Lane: c.Lane, NextDue: -1}
+	// What a claim took is given back when it is lost: it need not be synced.
+	err := db.write(ctx, "claim", unsynced, func(t *tx) error {
+		if err := t.promote(store.MaxRows - min(c.Max, store.MaxRows)); err != nil {
+			return err
+		}
+		use, err := t.inUse()
+		if err != nil {
+			return err
+		}
+		out.InUse = use.lane[c.Lane]
+		if limit, ok := c.Limits.Lanes[c.Lane]; ok && out.InUse >= limit {
+			out.LaneFull = true
+			out.Holders, err = t.holders(c.Lane)
+			return err
+		}
+		scope, err := t.scopeFilter(c.Scope)
+		if err != nil {
+			return err
+		}
+		queues, err := t.queues(c, use)
+		if err != nil {
+			return err
+		}
+		if out.Items, err = t.share(queues, scope, c); err != nil {
+			return err
+		}
+		if len(out.Items) == 0 {
+			out.NextDue, err = t.nextDue(c, scope)
+			return err
+		}
+		out.ID, err = t.own(c, out.Items)
+		return err
+	})
+	return out, err
+}
+
+// promote makes delayed items ready that are due, at most limit of them. One
+// bad row can't hold up the others: it is the state alone that changes.
+func (t *tx) promote(limit int) error {
+	return t.rows(`UPDATE item SET state = 0 WHERE id IN
+		(SELECT id FROM item INDEXED BY item_delayed WHERE state = 1 AND due <= ? ORDER BY due LIMIT ?) RETURNING job, scope`,
+		[]any{t.now, limit}, func(scan func(...any) error) error {
+			var job, scope int64
+			err := scan(&job, &scope)
+			t.moved(job, scope, jobs.Delayed, jobs.Ready)
+			return err
+		})
+}
+
+// use is what is in flight in the whole database.
+type use struct {
+	lane map[string]int
+	job  map[int64]int
+	pool map[string]int
+}
+
+// inUse counts the slots. The table holds as many rows as are in flight, so
+// this is cheap, and it can't drift from the truth as a kept number could.
+func (t *tx) inUse() (use, error) {
+	u := use{lane: map[string]int{}, job: map[int64]int{}, pool: map[string]int{}}
+	err := t.rows("SELECT lane, job, uses, count(*) FROM slot GROUP BY lane, job, uses", nil, func(scan func(...any) error) error {
+		var lane, uses string
+		var job int64
+		var n int
+		if err := scan(&lane, &job, &uses, &n); err != nil {
+			return err
+		}
+		u.lane[lane] += n
+		u.job[job] += n
+		amounts, err := decodeUses(uses)
+		for pool, amount := range amounts {
+			u.pool[pool] += amount * n
+		}
+		return err
+	})
+	return u, err
+}
+
+func decodeUses(text string) (map[string]int, error) {
+	if text == "" {
+		return nil, nil
+	}
+	var m map[string]int
+	err := json.Unmarshal([]byte(text), &m)
+	return m, err
+}
+
+func encodeUses(m map[string]int) string {
+	if len(m) == 0 {
+		return ""
+	}
+	b, err := json.Marshal(m) // keys come sorted: equal uses are equal text
+	if err != nil {
+		panic(err) // a map of numbers always marshals
+	}
+	return string(b)
+}
+
+// fits says whether one more attempt of spec may start beside what is in use.
+func (u use) fits(job int64, spec *jobs.Spec, l store.Limits) bool {
+	if spec.InFlight > 0 && u.job[job] >= spec.InFlight {
+		return false
+	}
+	for pool, amount := range spec.Uses {
+		if size, ok := l.Pools[pool]; ok && u.pool[pool]+amount > size {
+			return false
+		}
+	}
+	return true
+}
+
+// take counts one more attempt of spec.
+func (u use) take(job int64, lane string, spec *jobs.Spec) {
+	u.lane[lane]++
+	u.job[job]++
+	for pool, amount := range spec.Uses {
+		u.pool[pool] += amount
+	}
+}
+
+// holders names who has the slots of a lane.
+func (t *tx) holders(lane string) ([]store.Holder, error) {
+	var hs []store.Holder
+	err := t.rows("SELECT run, min(started), count(*) FROM slot WHERE lane = ? GROUP BY run ORDER BY 2", []any{lane},
+		func(scan func(...any) error) error {
+			var h store.Holder
+			var since int64
+			err := scan(&h.Run, &since, &h.Slots)
+			h.Since = time.UnixMilli(since).UTC()
+			hs = append(hs, h)
+			return err
+		})
+	return hs, err
+}
+
+// queue is one job's ready items.
+type queue struct {
+	job  int64
+	spec *jobs.Spec
+	// the last item seen, where the next look goes on
+	rank, id int64
+	items    []*jobs.Item
+	dry      bool
+}
+
+// queues lists the wanted jobs that have something ready and room to start
+// it, the one served longest ago first. The recursive walk touches one index
+// entry a job, not one an item.
+func (t *tx) queues(c store.ClaimRequest, u use) ([]*queue, error) {
+	wanted := make(map[string]*jobs.Spec, len(c.Jobs))
+	for _, s := range c.Jobs {
+		wanted[s.Name] = s
+	}
+	var qs []*queue
+	err := t.rows(`WITH RECURSIVE r (job) AS (
+			SELECT (SELECT job FROM item INDEXED BY item_ready WHERE state = 0 ORDER BY job LIMIT 1)
+			UNION ALL
+			SELECT (SELECT job FROM item INDEXED BY item_ready WHERE state = 0 AND job > r.job ORDER BY job LIMIT 1) FROM r WHERE r.job IS NOT NULL)
+		SELECT j.id, j.name FROM r JOIN job j ON j.id = r.job ORDER BY j.served, j.id`, nil, func(scan func(...any) error) error {
+		var id int64
+		var name string
+		if err := scan(&id, &name); err != nil {
+			return err
+		}
+		if spec := wanted[name]; spec != nil && u.fits(id, spec, c.Limits) {
+			qs = append(qs, &queue{job: id, spec: spec, rank: -1 << 62})
+		}
+		return nil
+	})
+	return qs, err
+}
+
+// share takes up to c.Max items: an equal share of each job first, then what
+// is still free for those that have more. The answer goes round the jobs, so
+// that the long list of one does not stand before the only item of another.
+func (t *tx) share(qs []*queue, scope any, c store.ClaimRequest) ([]*jobs.Item, error) {
+	if c.Max <= 0 {
+		return nil, nil
+	}
+	left := c.Max
+	for open := len(qs); open > 0 && left > 0; {
+		each := max(1, left/open)
+		open = 0
+		for _, q := range qs {
+			if q.dry || left == 0 {
+				continue
+			}
+			n := min(each, left)
+			got, err := t.next(q, n, scope, c)
+			if err != nil {
+				return nil, err
+			}
+			left -= got
+			if q.dry = got < n; !q.dry {
+				open++
+			}
+		}
+	}
+	var items []*jobs.Item
+	for i, more := 0, true; more; i++ {
+		more = false
+		for _, q := range qs {
+			if i < len(q.items) {
+				items, more = append(items, q.items[i]), true
+			}
+		}
+	}
+	return items, nil
+}
+
+// next reads up to n more ready items of q in rank order, passing over those
+// that the run leaves alone.
+func (t *tx) next(q *queue, n int, scope any, c store.ClaimRequest) (got int, err error) {
+	query := `SELECT i.id, s.name, i.key, i.priority, i.generation, i.attempt, i.failures, i.crashes, i.defers, i.rank, i.due
+		FROM item i INDEXED BY item_ready JOIN scope s ON s.id = i.scope
+		WHERE i.state = 0 AND i.job = ? AND (i.rank, i.id) > (?, ?) ORDER BY i.rank, i.id LIMIT ?`
+	args := []any{q.job, q.rank, q.id, n + len(c.Skip)}
+	if scope != nil {
+		query = `SELECT i.id, s.name, i.key, i.priority, i.generation, i.attempt, i.failures, i.crashes, i.defers, i.rank, i.due
+			FROM item i INDEXED BY item_ready CROSS JOIN scope s ON s.id = i.scope
+			WHERE i.state = 0 AND i.job = ? AND (i.rank, i.id) > (?, ?) AND i.scope = ? ORDER BY i.rank, i.id LIMIT ?`
+		args = []any{q.job, q.rank, q.id, scope, n + len(c.Skip)}
+	}
+	err = t.rows(query, args, func(scan func(...any) error) error {
+		it := &jobs.Item{Job: q.spec.Name, State: jobs.Claimed}
+		var rank, due int64
+		err := scan(&it.ID, &it.Scope, &it.Key, &it.Priority, &it.Generation, &it.Attempt, &it.Failures, &it.Crashes, &it.Defers, &rank, &due)
+		if err != nil || got == n {
+			return err
+		}
+		q.rank, q.id = rank, it.ID
+		it.Due = time.UnixMilli(due).UTC()
+		if !c.Skip[it.ID] {
+			q.items = append(q.items, it)
+			got++
+		}
+		return nil
+	})
+	return got, err
+}
+
+// own writes the claim and moves the items under it.
+func (t *tx) own(c store.ClaimRequest, items []*jobs.Item) (id int64, err error) {
+	if id, err = t.newClaim(c.Run, c.Lane, c.Lease); err != nil {
+		return 0, err
+	}
+	if err := t.exec("UPDATE run SET batches = batches + 1 WHERE id = ?", c.Run); err != nil {
+		return 0, err
+	}
+	served := map[string]bool{}
+	for _, it := range items {
+		job, err := t.jobID(it.Job)
+		if err != nil {
+			return 0, err
+		}
+		scope, err := t.scopeID(it.Scope)
+		if err != nil {
+			return 0, err
+		}
+		if err := t.exec("UPDATE item SET state = 2, claim = ? WHERE id = ?", id, it.ID); err != nil {
+			return 0, err
+		}
+		t.moved(job, scope, jobs.Ready, jobs.Claimed)
+		served[it.Job] = true
+	}
+	for _, s := range c.Jobs {
+		if served[s.Name] {
+			if err := t.served(c, s, id); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return id, nil
+}
+
+// newClaim makes a claim with the next fencing token. The token grows also
+// across a restored backup, whose last one is older than what was given out
+// since: the clock has moved on.
+func (t *tx) newClaim(run int64, lane string, lease time.Duration) (id int64, err error) {
+	if err := t.row("UPDATE book SET last_claim = max(last_claim + 1, ?) RETURNING last_claim", []any{t.now}, &id); err != nil {
+		return 0, err
+	}
+	return id, t.exec("INSERT INTO claim (id, run, lane, created, until, lease) VALUES (?, ?, ?, ?, ?, ?)",
+		id, run, lane, t.now, t.now+lease.Milliseconds(), lease.Milliseconds())
+}
+
+// served notes that a job had its turn, and stores how this run works it: a
+// rescuer of this run, and show, will need it.
+func (t *tx) served(c store.ClaimRequest, s *jobs.Spec, claim int64) error {
+	job, err := t.jobID(s.Name)
+	if err != nil {
+		return err
+	}
+	if err := t.exec("UPDATE job SET served = ?, lane = ? WHERE id = ?", claim, c.Lane, job); err != nil {
+		return err
+	}
+	text, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	k := specKey{c.Run, job}
+	if t.db.specs[k] == string(text) {
+		return nil
+	}
+	if err := t.exec("UPDATE job SET spec = ? WHERE id = ?", string(text), job); err != nil {
+		return err
+	}
+	err = t.exec("INSERT INTO policy (run, job, spec) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET spec = excluded.spec", c.Run, job, string(text))
+	if err == nil {
+		t.onCommit = append(t.onCommit, func() { t.db.specs[k] = string(text) })
+	}
+	return err
+}
+
+// nextDue is how long until the first delayed item of the wanted jobs is due.
+func (t *tx) nextDue(c store.ClaimRequest, scope any) (time.Duration, error) {
+	names := make([]string, 0, len(c.Jobs))
+	for _, s := range c.Jobs {
+		names = append(names, s.Name)
+	}
+	var due int64
+	none, err := missing(t.row(`SELECT due FROM item INDEXED BY item_delayed WHERE state = 1
+		AND job IN (SELECT id FROM job WHERE name IN (SELECT value FROM json_each(?1)))
+		AND (?2 IS NULL OR scope = ?2) ORDER BY due LIMIT 1`, []any{nameList(names), scope}, &due))
+	if err != nil || none {
+		return -1, err
+	}
+	return max(0, time.Duration(due-t.now)*time.Millisecond), nil
+}

@@ -1,0 +1,199 @@
+package sqlite
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"batchq/store"
+)
+
+// applicationID marks a file as ours: "bhq1" in the header's application id.
+const applicationID = 0x62687131
+
+type inode struct{ dev, ino uint64 }
+
+func inodeOf(path string) (inode, error) {
+	var st syscall.Stat_t
+	if err := syscall.Stat(path, &st); err != nil {
+		return inode{}, err
+	}
+	return inode{uint64(st.Dev), st.Ino}, nil
+}
+
+// File systems on which two hosts may have the file open, and on which locks
+// are not to be trusted. Source: linux/magic.h.
+var networkFS = map[int64]string{
+	0x6969: "NFS", 0x517b: "SMB", 0xff534d42: "CIFS", 0xfe534d42: "SMB2", 0x01021997: "9p",
+	0x73757245: "Coda", 0x5346414f: "AFS", 0x6b414653: "AFS", 0x00c36400: "Ceph", 0x19830326: "BeeGFS",
+	0x0bd00bd0: "Lustre", 0x47504653: "GPFS", 0x7461636f: "OCFS2", 0x01161970: "GFS2",
+}
+
+func (db *DB) refuseNetwork() error {
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(filepath.Dir(db.path), &st); err != nil {
+		return nil // what is wrong with the directory is said by who opens the file
+	}
+	if name, ok := networkFS[int64(uint32(st.Type))]; ok {
+		return &store.FileError{Path: db.path, Err: store.ErrReadOnly, Detail: "it lies on a network file system, " + name,
+			Hint: "keep the database on a local disk: locks are not reliable there"}
+	}
+	return nil
+}
+
+// create makes a complete database beside the path and moves it there in one
+// step, so that no other process ever sees half of one. A lock on the
+// directory lets one of many creators do it.
+func (db *DB) create(ctx context.Context) (err error) {
+	dir := filepath.Dir(db.path)
+	d, err := os.Open(dir)
+	if err != nil {
+		return &store.FileError{Path: db.path, Err: store.ErrReadOnly, Detail: pathReason(err), Hint: "check the owner and mode of " + dir}
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	if err := syscall.Flock(int(d.Fd()), syscall.LOCK_EX); err != nil {
+		return fmt.Errorf("%s: locking the directory: %w", dir, err)
+	}
+	if info, err := os.Stat(db.path); err == nil && info.Size() > 0 {
+		return nil // another process was first
+	}
+	draft := filepath.Join(dir, "."+filepath.Base(db.path)+".new")
+	// A draft that lies there was left by a creator that was killed: we hold the lock.
+	removeDraft := func() {
+		for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
+			_ = os.Remove(draft + suffix) // not there is what is wanted
+		}
+	}
+	removeDraft()
+	defer removeDraft()
+	// 0600 from the first moment, whatever the umask; the engine gives its
+	// side files the same mode.
+	f, err := os.OpenFile(draft, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if err != nil {
+		return db.cantCreate(err)
+	}
+	if err := errors.Join(f.Chmod(0o600), f.Close()); err != nil {
+		return db.cantCreate(err)
+	}
+	if err := db.draft(ctx, draft); err != nil {
+		return err
+	}
+	if err := adoptOwner(draft, dir); err != nil {
+		return err
+	}
+	if err := os.Rename(draft, db.path); err != nil {
+		return db.cantCreate(err)
+	}
+	if err := d.Sync(); err != nil {
+		return fmt.Errorf("%s: %w", dir, err)
+	}
+	return nil
+}
+
+func (db *DB) cantCreate(err error) error {
+	kind := store.ErrReadOnly
+	hint := "check the owner and mode of its directory"
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG) {
+		kind, hint = store.ErrFull, "make room on the device"
+	}
+	return &store.FileError{Path: db.path, Err: kind, Detail: pathReason(err), Hint: hint}
+}
+
+// draft fills an empty file with the newest schema.
+func (db *DB) draft(ctx context.Context, path string) (err error) {
+	pool, err := sql.Open("sqlite", dsn(path, "rw", "synchronous(FULL)"))
+	if err != nil {
+		return db.outward("creating", err)
+	}
+	defer func() { err = errors.Join(err, pool.Close()) }()
+	conn, err := pool.Conn(ctx)
+	if err != nil {
+		return db.outward("creating", err)
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	for _, m := range migrations() {
+		if err := apply(ctx, conn, m); err != nil {
+			return db.outward("creating", err)
+		}
+	}
+	for _, q := range []string{
+		fmt.Sprintf("PRAGMA application_id = %d", applicationID),
+		"INSERT INTO book (one, identity) VALUES (1, '" + strings.ToLower(rand.Text()) + "')",
+		// Last, so that the draft is one file when it is moved: closing folds the log in.
+		"PRAGMA journal_mode = WAL",
+	} {
+		if _, err := conn.ExecContext(ctx, q); err != nil {
+			return db.outward("creating", err)
+		}
+	}
+	return nil
+}
+
+// adoptOwner gives a file that root made in somebody else's directory to that
+// somebody, who could not open it otherwise.
+func adoptOwner(path, dir string) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	var st syscall.Stat_t
+	if err := syscall.Stat(dir, &st); err != nil {
+		return fmt.Errorf("%s: %w", dir, err)
+	}
+	// A directory that anyone may write to (as /tmp) says nothing about owners.
+	if st.Uid == 0 || st.Mode&0o002 != 0 {
+		return nil
+	}
+	if err := os.Chown(path, int(st.Uid), int(st.Gid)); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+// identify reads what the file is through a connection that can't write, so
+// that a file which is not ours stays untouched. It returns the schema version.
+func (db *DB) identify(ctx context.Context) (version int, err error) {
+	pool, err := sql.Open("sqlite", dsn(db.path, "ro", "busy_timeout(50)"))
+	if err != nil {
+		return 0, db.outward("opening", err)
+	}
+	defer func() { err = errors.Join(err, pool.Close()) }()
+	var app int
+	err = db.patiently(ctx, func() error {
+		return pool.QueryRowContext(ctx, "SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version)").Scan(&app, &version)
+	})
+	switch {
+	case err != nil:
+		return 0, db.outward("opening", err)
+	case app != applicationID:
+		return 0, &store.FileError{Path: db.path, Err: store.ErrForeign, Hint: "name another file with --db; this one was left as it is"}
+	case version > schemaVersion:
+		return 0, &store.FileError{Path: db.path, Err: store.ErrNewer,
+			Detail: fmt.Sprintf("its schema is %d, this batchq knows %d", version, schemaVersion), Hint: "use the newer batchq; the file was left as it is"}
+	}
+	return version, nil
+}
+
+// patiently repeats f while somebody else holds the lock, at most db.wait.
+func (db *DB) patiently(ctx context.Context, f func() error) error {
+	deadline := time.Now().Add(db.wait)
+	pause := time.Millisecond
+	for {
+		err := f()
+		if err == nil || !busy(err) || time.Now().After(deadline) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(pause):
+		}
+		pause = min(pause*2, 10*time.Millisecond)
+	}
+}

@@ -1,0 +1,79 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+)
+
+//go:embed migrations/*.sql
+var migrationFiles embed.FS
+
+// schemaVersion is the number of the newest migration, kept in user_version.
+const schemaVersion = 1
+
+type migration struct {
+	version int
+	sql     string
+}
+
+// migrations lists them in order. A file that can't be read can't happen: they
+// are part of the binary.
+func migrations() []migration {
+	entries, err := fs.ReadDir(migrationFiles, "migrations")
+	if err != nil {
+		panic(err)
+	}
+	var all []migration
+	for i, e := range entries {
+		text, err := fs.ReadFile(migrationFiles, "migrations/"+e.Name())
+		if err != nil {
+			panic(err)
+		}
+		all = append(all, migration{i + 1, string(text)})
+	}
+	return all
+}
+
+// apply runs one migration in one transaction. A process that was beaten to
+// it finds the version grown and does nothing.
+func apply(ctx context.Context, conn *sql.Conn, m migration) (err error) {
+	if _, err := conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_, undo := conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
+			err = errors.Join(err, undo)
+		}
+	}()
+	var version int
+	if err := conn.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
+		return err
+	}
+	if version < m.version {
+		if _, err := conn.ExecContext(ctx, m.sql); err != nil {
+			return fmt.Errorf("migration %d: %w", m.version, err)
+		}
+		if _, err := conn.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", m.version)); err != nil {
+			return err
+		}
+	}
+	_, err = conn.ExecContext(ctx, "COMMIT")
+	return err
+}
+
+// migrate brings an older file up to date, unless a run of an older schema is
+// at work on it: that one would meet tables it does not know.
+func (db *DB) migrate(ctx context.Context) error {
+	for _, m := range migrations() {
+		err := db.patiently(ctx, func() error { return apply(ctx, db.conn, m) })
+		if err != nil {
+			return db.outward("migrating", err)
+		}
+	}
+	return nil
+}

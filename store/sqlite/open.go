@@ -1,0 +1,225 @@
+// Package sqlite is the engine behind store's interfaces: one file, every SQL
+// statement of batchq, and nothing that decides what a result means. No
+// SQLite word, type or error leaves it.
+//
+// A DB holds one connection for writing; reports use a connection of their
+// own. A process that must not let one kind of write wait for another (a
+// worker and its heartbeat) opens two.
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	_ "modernc.org/sqlite" // the driver's only importer
+
+	"batchq/store"
+)
+
+// lockWait is how long a command waits for another program's lock before it
+// says so: longer than any transaction of ours, short enough for a person.
+const lockWait = 60 * time.Second
+
+// Options say how to open a database.
+type Options struct {
+	// Create makes the file where there is none (or an empty one). Only
+	// commands that bring items in set it: a typo in --db must not look like
+	// an empty list.
+	Create bool
+	// Now is the wall clock; nil means time.Now. Nothing else reads it.
+	Now func() time.Time
+	// Wait bounds the wait for a lock; 0 means a minute.
+	Wait time.Duration
+}
+
+// DB is an open database. Its methods may be called from several goroutines;
+// writes are done one after another.
+type DB struct {
+	path  string
+	now   func() time.Time
+	wait  time.Duration
+	inode inode
+
+	pool *sql.DB
+	conn *sql.Conn // writes, and reads that belong to them
+
+	mu      sync.Mutex // held while conn is in use
+	stmts   map[string]*sql.Stmt
+	full    bool // synchronous=FULL is set on conn
+	jobs    names
+	scopes  names
+	specs   map[specKey]string // what claim has written to policy already
+	changed int64              // last data_version
+
+	readMu  sync.Mutex
+	readers *sql.DB
+	reader  *sql.Conn // reports; opened when first needed
+}
+
+// names caches ids of a name table; rows in it are never changed or removed.
+type names map[string]int64
+
+type specKey struct{ run, job int64 }
+
+// The engine satisfies every interface.
+var (
+	_ store.Queue     = (*DB)(nil)
+	_ store.Ownership = (*DB)(nil)
+	_ store.Operator  = (*DB)(nil)
+	_ store.Reader    = (*DB)(nil)
+)
+
+// Open opens the database at path. Symlinks are resolved first. The error is
+// a *store.FileError for everything that is about the file; the file is then
+// as it was.
+func Open(ctx context.Context, path string, o Options) (*DB, error) {
+	path, err := resolve(path)
+	if err != nil {
+		return nil, err
+	}
+	db := &DB{path: path, now: o.Now, wait: o.Wait,
+		stmts: map[string]*sql.Stmt{}, jobs: names{}, scopes: names{}, specs: map[specKey]string{}}
+	if db.now == nil {
+		db.now = time.Now
+	}
+	if db.wait == 0 {
+		db.wait = lockWait
+	}
+	if err := db.refuseNetwork(); err != nil {
+		return nil, err
+	}
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && info.IsDir():
+		return nil, &store.FileError{Path: path, Err: store.ErrForeign, Detail: "it is a directory", Hint: "name a file with --db"}
+	case errors.Is(err, os.ErrNotExist), err == nil && info.Mode().IsRegular() && info.Size() == 0:
+		if !o.Create {
+			return nil, &store.FileError{Path: path, Err: store.ErrNoDatabase,
+				Hint: "enqueue creates it; or name the right one with --db or BATCHQ_DB"}
+		}
+		if err := db.create(ctx); err != nil {
+			return nil, err
+		}
+	case err != nil:
+		return nil, &store.FileError{Path: path, Err: store.ErrReadOnly, Detail: pathReason(err), Hint: "check the owner and mode of the file and its directory"}
+	}
+	if err := db.connect(ctx); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return db, nil
+}
+
+// resolve makes path absolute and follows symlinks, also where the last part
+// does not exist yet: two names of one file must lead to one set of locks.
+func resolve(path string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", fmt.Errorf("database %q: %w", path, err)
+	}
+	if real, err := filepath.EvalSymlinks(abs); err == nil {
+		return real, nil
+	}
+	dir, err := filepath.EvalSymlinks(filepath.Dir(abs))
+	if errors.Is(err, os.ErrNotExist) {
+		return "", &store.FileError{Path: abs, Err: store.ErrNoDatabase, Detail: "its directory does not exist",
+			Hint: "make it with: mkdir -p " + filepath.Dir(abs)}
+	}
+	if err != nil {
+		return "", &store.FileError{Path: abs, Err: store.ErrReadOnly, Detail: pathReason(err),
+			Hint: "check the owner and mode of the directories above it"}
+	}
+	return filepath.Join(dir, filepath.Base(abs)), nil
+}
+
+// pathReason is the system's reason without the path, which the message has already.
+func pathReason(err error) string {
+	var pe *os.PathError
+	if errors.As(err, &pe) {
+		return pe.Err.Error()
+	}
+	return err.Error()
+}
+
+// dsn is how a connection is opened. Each pragma has its reason:
+//
+//   - busy_timeout is short because begin does the waiting in steps of its
+//     own, which a heartbeat among busy writers needs; readers set it long.
+//   - foreign_keys: a row that points nowhere is refused when it is written.
+//   - cache_size: 16 MB hold the hot pages of a million items' indexes.
+func dsn(path, mode string, pragmas ...string) string {
+	q := url.Values{"mode": {mode}, "_txlock": {"immediate"}}
+	q["_pragma"] = append([]string{"foreign_keys(1)", "cache_size(-16384)"}, pragmas...)
+	u := url.URL{Scheme: "file", Path: path, RawQuery: q.Encode()}
+	return u.String()
+}
+
+// connect checks what the file is, through a connection that can't change
+// it, then opens the one for writing and brings the schema up to date.
+func (db *DB) connect(ctx context.Context) error {
+	version, err := db.identify(ctx)
+	if err != nil {
+		return err
+	}
+	db.inode, err = inodeOf(db.path)
+	if err != nil {
+		return fmt.Errorf("%s: %w", db.path, err)
+	}
+	db.pool, err = sql.Open("sqlite", dsn(db.path, "rw", "busy_timeout(50)", "synchronous(FULL)"))
+	if err != nil {
+		return db.outward("opening", err)
+	}
+	db.full = true
+	if db.conn, err = db.pool.Conn(ctx); err != nil {
+		return db.outward("opening", err)
+	}
+	if version < schemaVersion {
+		return db.migrate(ctx)
+	}
+	return nil
+}
+
+// Path is the file's absolute path, symlinks resolved.
+func (db *DB) Path() string { return db.path }
+
+// Close closes the connections. The last one on a host folds the log back
+// into the file.
+func (db *DB) Close() error {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	db.readMu.Lock()
+	defer db.readMu.Unlock()
+	var errs []error
+	for _, s := range db.stmts {
+		errs = append(errs, s.Close())
+	}
+	clear(db.stmts)
+	for _, c := range []*sql.Conn{db.reader, db.conn} {
+		if c != nil {
+			errs = append(errs, c.Close())
+		}
+	}
+	for _, p := range []*sql.DB{db.readers, db.pool} {
+		if p != nil {
+			errs = append(errs, p.Close())
+		}
+	}
+	db.reader, db.conn, db.readers, db.pool = nil, nil, nil, nil
+	if err := errors.Join(errs...); err != nil {
+		return db.outward("closing", err)
+	}
+	return nil
+}
+
+// Replaced says whether the path no longer leads to the file that is open:
+// somebody has moved, removed or restored it under us.
+func (db *DB) Replaced() bool {
+	now, err := inodeOf(db.path)
+	return err != nil || now != db.inode
+}

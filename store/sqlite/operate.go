@@ -1,0 +1,101 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"batchq/jobs"
+	"batchq/store"
+)
+
+// Requeue makes dead, done or delayed items ready, with budgets anew. What
+// happened before stays on record, and attempts go on counting.
+func (db *DB) Requeue(ctx context.Context, ids []int64, from []jobs.State) (out store.Moved, err error) {
+	return db.operate(ctx, "requeue", ids, func(t *tx, it operand) (refusal string, err error) {
+		if !slices.Contains(from, it.state) {
+			return t.whyNot(it)
+		}
+		return "", t.again(it.id, it.job, it.scope, it.state)
+	})
+}
+
+// Drop takes dead, ready or delayed items out of the list. The key is free
+// again, the row stays in the books.
+func (db *DB) Drop(ctx context.Context, ids []int64) (store.Moved, error) {
+	return db.operate(ctx, "drop", ids, func(t *tx, it operand) (refusal string, err error) {
+		switch it.state {
+		case jobs.Dead, jobs.Ready, jobs.Delayed:
+			t.moved(it.job, it.scope, it.state, jobs.Dropped)
+			return "", t.exec("UPDATE item SET state = 6, finished = ? WHERE id = ?", t.now, it.id)
+		}
+		return t.whyNot(it)
+	})
+}
+
+// operand is one item that a person wants moved.
+type operand struct {
+	id, job, scope int64
+	state          jobs.State
+}
+
+// operate calls f for each id in one transaction; a refusal is recorded and
+// the others go on.
+func (db *DB) operate(ctx context.Context, doing string, ids []int64, f func(*tx, operand) (string, error)) (out store.Moved, err error) {
+	if len(ids) > store.MaxRows {
+		return out, fmt.Errorf("%s of %d items at once: at most %d", doing, len(ids), store.MaxRows)
+	}
+	err = db.write(ctx, doing, synced, func(t *tx) error {
+		out = store.Moved{}
+		for _, id := range ids {
+			it := operand{id: id}
+			none, err := missing(t.row("SELECT job, scope, state FROM item WHERE id = ?", []any{id}, &it.job, &it.scope, &it.state))
+			if err != nil {
+				return err
+			}
+			refusal := "no item has this id"
+			if !none {
+				if refusal, err = f(t, it); err != nil {
+					return err
+				}
+			}
+			if refusal != "" {
+				out.Refused = append(out.Refused, store.Refusal{ID: id, Reason: refusal})
+				continue
+			}
+			out.Moved++
+		}
+		return nil
+	})
+	return out, err
+}
+
+// again makes an item ready now, with budgets anew. An item that was done
+// begins a new generation: other systems must not take it for a repetition.
+func (t *tx) again(id, job, scope int64, from jobs.State) error {
+	generation := 0
+	if from == jobs.Done {
+		generation = 1
+	}
+	t.moved(job, scope, from, jobs.Ready)
+	return t.exec(`UPDATE item SET state = 0, finished = NULL, failures = 0, crashes = 0, defers = 0, due = ?1,
+		rank = ?1 - priority * ?2, generation = generation + ?3 WHERE id = ?4`,
+		t.now, jobs.PriorityStep.Milliseconds(), generation, id)
+}
+
+// whyNot says in words why an item can't be moved from where it is.
+func (t *tx) whyNot(it operand) (string, error) {
+	if it.state != jobs.Dropped {
+		return "it is " + it.state.String(), nil
+	}
+	var taken int64
+	none, err := missing(t.row(`SELECT x.id FROM item d JOIN item x ON x.job = d.job AND x.scope = d.scope AND x.key = d.key
+		WHERE d.id = ? AND x.state <> 6`, []any{it.id}, &taken))
+	if err != nil {
+		return "", err
+	}
+	if none {
+		return "it was dropped: enqueue it again", nil
+	}
+	return fmt.Sprintf("it was dropped, and its key is item %d now", taken), nil
+}

@@ -1,0 +1,154 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"strings"
+	"time"
+
+	"batchq/jobs"
+	"batchq/store"
+)
+
+// where turns a selection into a condition over item i. Values are bound,
+// never written into the text.
+func where(s store.Selection, now int64) (cond string, args []any) {
+	var parts []string
+	add := func(part string, values ...any) {
+		parts = append(parts, part)
+		args = append(args, values...)
+	}
+	if s.IDs != nil {
+		add("i.id IN (SELECT value FROM json_each(?))", idList(s.IDs))
+	}
+	if s.Jobs != nil {
+		add("i.job IN (SELECT id FROM job WHERE name IN (SELECT value FROM json_each(?)))", nameList(s.Jobs))
+	}
+	if s.Scope != nil {
+		add("i.scope = (SELECT id FROM scope WHERE name = ?)", *s.Scope)
+	}
+	if s.Key != nil {
+		// With state <> 6 the unique index can serve; a dropped item is reached by its id.
+		add("i.key = ? AND i.state <> 6", s.Key)
+	}
+	if len(s.States) > 0 {
+		marks := make([]string, len(s.States))
+		for i, st := range s.States {
+			// Written out, so that the partial indexes can be used: they are
+			// constants of ours.
+			marks[i] = [...]string{"0", "1", "2", "3", "4", "5", "6"}[st]
+		}
+		add("i.state IN (" + strings.Join(marks, ",") + ")")
+	}
+	if s.Class != "" {
+		add("i.class = ?", string(s.Class))
+	}
+	if s.Error != "" {
+		add("instr(lower(i.reason), lower(?)) > 0", s.Error)
+	}
+	if s.Since > 0 {
+		add("coalesce(i.finished, i.created) >= ?", now-s.Since.Milliseconds())
+	}
+	if len(parts) == 0 {
+		return "1", nil
+	}
+	return strings.Join(parts, " AND "), args
+}
+
+// limit is LIMIT's value: -1 is none.
+func limit(n int) int {
+	if n <= 0 {
+		return -1
+	}
+	return n
+}
+
+// Select lists the ids that a selection names at this moment. Who changes
+// them later works through this list, so that it ends, also beside a worker
+// that sends items back.
+func (db *DB) Select(ctx context.Context, s store.Selection) (ids []int64, err error) {
+	err = db.read(ctx, "selecting", func(sn *snapshot) error {
+		cond, args := where(s, sn.now)
+		return sn.rows("SELECT i.id FROM item i WHERE "+cond+" ORDER BY i.id LIMIT ?", append(args, limit(s.Limit)), func(scan func(...any) error) error {
+			var id int64
+			err := scan(&id)
+			ids = append(ids, id)
+			return err
+		})
+	})
+	return ids, err
+}
+
+const itemColumns = `i.id, j.name, s.name, i.key, i.state, i.priority, i.generation, i.attempt, i.failures, i.crashes, i.defers,
+	i.due, i.created, i.started, i.finished, coalesce(i.class, ''), coalesce(i.reason, '')`
+
+const itemTables = `item i JOIN job j ON j.id = i.job JOIN scope s ON s.id = i.scope`
+
+func scanItem(scan func(...any) error, more ...any) (store.ItemRow, error) {
+	var r store.ItemRow
+	var due, created int64
+	var started, finished sql.NullInt64
+	dest := []any{&r.ID, &r.Job, &r.Scope, &r.Key, &r.State, &r.Priority, &r.Generation, &r.Attempt, &r.Failures, &r.Crashes, &r.Defers,
+		&due, &created, &started, &finished, &r.Class, &r.Reason}
+	if err := scan(append(dest, more...)...); err != nil {
+		return r, err
+	}
+	r.Due, r.Created = time.UnixMilli(due).UTC(), time.UnixMilli(created).UTC()
+	r.Started, r.Finished = instant(started), instant(finished)
+	return r, nil
+}
+
+// Items lists what a selection names, oldest first.
+func (db *DB) Items(ctx context.Context, s store.Selection) (items []store.ItemRow, err error) {
+	err = db.read(ctx, "listing items", func(sn *snapshot) error {
+		cond, args := where(s, sn.now)
+		return sn.rows("SELECT "+itemColumns+" FROM "+itemTables+" WHERE "+cond+" ORDER BY i.id LIMIT ?", append(args, limit(s.Limit)),
+			func(scan func(...any) error) error {
+				r, err := scanItem(scan)
+				items = append(items, r)
+				return err
+			})
+	})
+	return items, err
+}
+
+// DeadLetters lists dead items with their last attempt, the longest dead first.
+func (db *DB) DeadLetters(ctx context.Context, s store.Selection) (items []store.ItemRow, err error) {
+	s.States = []jobs.State{jobs.Dead}
+	err = db.read(ctx, "listing dead letters", func(sn *snapshot) error {
+		cond, args := where(s, sn.now)
+		return sn.rows("SELECT "+itemColumns+`, a.number, a.run, a.class, a.exit_code, a.signal, a.reason, a.started, a.took, a.head, a.tail, a.omitted
+			FROM `+itemTables+` LEFT JOIN attempt a ON a.item = i.id AND a.number = i.attempt
+			WHERE `+cond+" ORDER BY i.finished, i.id LIMIT ?", append(args, limit(s.Limit)), func(scan func(...any) error) error {
+			var a attemptColumns
+			r, err := scanItem(scan, a.dest()...)
+			r.Last = a.row()
+			items = append(items, r)
+			return err
+		})
+	})
+	return items, err
+}
+
+// attemptColumns is an attempt of an outer join: all of it may be NULL.
+type attemptColumns struct {
+	number, run, exit, started, took, omitted sql.NullInt64
+	class, signal, reason                     sql.NullString
+	head, tail                                []byte
+}
+
+func (a *attemptColumns) dest() []any {
+	return []any{&a.number, &a.run, &a.class, &a.exit, &a.signal, &a.reason, &a.started, &a.took, &a.head, &a.tail, &a.omitted}
+}
+
+func (a *attemptColumns) row() *store.AttemptRow {
+	if !a.number.Valid {
+		return nil
+	}
+	return &store.AttemptRow{
+		Number: int(a.number.Int64), Run: a.run.Int64, Class: jobs.Class(a.class.String),
+		ExitCode: int(a.exit.Int64), Exited: a.exit.Valid, Signal: a.signal.String, Reason: a.reason.String,
+		Started: instant(a.started), Duration: time.Duration(a.took.Int64) * time.Microsecond,
+		Output: jobs.Output{Head: a.head, Tail: a.tail, Omitted: a.omitted.Int64},
+	}
+}
