@@ -30,7 +30,7 @@ type Ownership interface {
 	Orphans(ctx context.Context, run int64) ([]Orphan, error)
 	// SettleOrphan charges the crash and moves the item on. ErrStale when the
 	// orphan is no longer run's.
-	SettleOrphan(ctx context.Context, run int64, o Orphan, why Death, v jobs.Verdict) error
+	SettleOrphan(ctx context.Context, run int64, o Orphan, v jobs.Verdict) error
 }
 
 // Death says how a run was found to be dead.

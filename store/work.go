@@ -36,6 +36,9 @@ type Claim struct {
 	LaneFull bool
 	InUse    int
 	Holders  []Holder
+	// Passed counts jobs that have something ready and no room: their own
+	// limit or a pool is full.
+	Passed int
 	// NextDue is how long until the first delayed item of these jobs is due;
 	// negative: there is none.
 	NextDue time.Duration

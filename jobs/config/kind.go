@@ -184,7 +184,7 @@ func amountsAt(field func(*target) *map[string]int) kind {
 			switch {
 			case reason != "":
 			case !known && len(r.cfg.Pools) == 0:
-				reason = fmt.Sprintf("no pool is declared: write %s = SIZE under [pools]", show(entry.key))
+				reason = fmt.Sprintf("no pool is declared: write %s = SIZE under [pools]", keyText(entry.key))
 			case !known:
 				reason = fmt.Sprintf("no pool is called %s%s", show(entry.key), didYouMean(entry.key, slices.Sorted(maps.Keys(r.cfg.Pools))))
 			case size > 0 && v > size: // 0: the pool's own size is a fault

@@ -126,8 +126,8 @@ func (r *reading) limit(l *lane) (limit LaneLimit, ok bool) {
 	case l.inFlight > 0:
 		r.noteFullPools(l, limit.Shares)
 		return limit, true
-	case limit.Declared, r.usesAtFault(l):
-		return limit, false // told already
+	case r.faultIn(l.node), r.usesAtFault(l):
+		return limit, false // what would be told of it follows from that
 	case len(limit.Shares) == 0:
 		r.fault(l.node, "in_flight can't be worked out, because no job of this lane uses a pool: write in_flight = NUMBER")
 		return limit, false
@@ -157,19 +157,11 @@ func (r *reading) shares(l *lane) []Share {
 	return shares
 }
 
-// usesAtFault says whether what a job of the lane uses is a fault already: then
-// what would be worked out from it is not worth telling.
+// usesAtFault says whether what a job of the lane uses is a fault already.
 func (r *reading) usesAtFault(l *lane) bool {
 	for _, d := range l.jobs {
-		n := r.origin(d, "uses")
-		if n == nil {
-			continue
-		}
-		path := n.path()
-		for _, f := range r.faults {
-			if f.Key == path || strings.HasPrefix(f.Key, path+".") {
-				return true
-			}
+		if n := r.origin(d, "uses"); n != nil && r.faultIn(n) {
+			return true
 		}
 		for pool := range d.spec.Uses {
 			if r.cfg.Pools[pool] == 0 { // its size is a fault
@@ -178,6 +170,14 @@ func (r *reading) usesAtFault(l *lane) bool {
 		}
 	}
 	return false
+}
+
+// faultIn says whether a fault about n, or about what stands in it, is known.
+func (r *reading) faultIn(n *node) bool {
+	path := n.path()
+	return slices.ContainsFunc(r.faults, func(f Fault) bool {
+		return f.Key == path || strings.HasPrefix(f.Key, path+".")
+	})
 }
 
 // noteFullPools points out a declared limit that a pool will not let its jobs

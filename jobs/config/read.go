@@ -106,6 +106,10 @@ func (r *reading) table(n *node, place Place, prefix string, t *target, set map[
 	for _, child := range r.entries(n) {
 		name := prefix + child.key
 		key, elsewhere := findKey(name, place)
+		if strings.Contains(child.key, ".") {
+			// Between quotes "backoff.base" is one key, and none of ours.
+			key, elsewhere = nil, 0
+		}
 		switch {
 		case key != nil:
 			if set != nil {
@@ -201,6 +205,8 @@ func (r *reading) jobTables(n *node) {
 func (r *reading) checkHandler(d *declared) {
 	command, shell := d.set["command"], d.set["shell"]
 	switch {
+	case len(d.set) == 0 && d.node.made == implied && r.faultIn(d.node):
+		// Only [jobs.NAME.x] stands there, and x is told to be unknown.
 	case command == nil && shell == nil:
 		r.fault(d.node, `has nothing to run: write command = ["PROGRAM", "{key}"] or shell = "TEXT"`)
 	case command != nil && shell != nil:

@@ -59,14 +59,18 @@ func (n *node) path() string {
 		if n.parent.kind == unstable.Array {
 			continue // the elements of an array go by its key
 		}
-		if len(n.key) <= maxShown && bareKey.MatchString(n.key) {
-			parts = append(parts, n.key)
-		} else {
-			parts = append(parts, show(n.key))
-		}
+		parts = append(parts, keyText(n.key))
 	}
 	slices.Reverse(parts)
 	return strings.Join(parts, ".")
+}
+
+// keyText is one part of a key as one would write it, shortened.
+func keyText(key string) string {
+	if len(key) <= maxShown && bareKey.MatchString(key) {
+		return key
+	}
+	return show(key)
 }
 
 // tree builds the nodes of one document.

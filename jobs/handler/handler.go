@@ -131,7 +131,7 @@ func (r *Runner) Run(ctx, kill context.Context, a Attempt) (jobs.Result, Printed
 	if ending, _, told := interrupted(ctx, kill); told {
 		return jobs.Result{Ending: ending}, Printed{}
 	}
-	x := execution{Runner: r, Attempt: &a, begin: time.Now()}
+	x := execution{Runner: r, Attempt: &a, begin: time.Now(), pipes: [2]pipe{noPipe, noPipe}}
 	if x.prepare() {
 		x.slot = r.takeSlot()
 		if x.slot == nil {

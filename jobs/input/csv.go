@@ -36,6 +36,7 @@ const (
 	afterQuote // a quote inside quotes: the field's end, or half of a double one
 	afterCR    // the same and a carriage return: only a newline may follow
 	faulty     // in what is left of the line after a misplaced quote
+	rowEnd
 )
 
 func (c *csvRows) next() ([][]byte, int, int64, error) {
@@ -101,7 +102,7 @@ func (c *csvRows) reset() {
 // whether the row ended there.
 func (c *csvRows) step(chunk []byte) (used int, ended bool) {
 	i := 0
-	for i < len(chunk) {
+	for i < len(chunk) && c.state != rowEnd {
 		switch c.state {
 		case fieldStart:
 			c.state = plain
@@ -110,63 +111,74 @@ func (c *csvRows) step(chunk []byte) (used int, ended bool) {
 				i++
 			}
 		case plain:
-			from := i
-			for i < len(chunk) && chunk[i] != ',' && chunk[i] != '\n' && chunk[i] != '"' {
-				i++
-			}
-			c.keep(chunk[from:i])
-			if i == len(chunk) {
-				break
-			}
-			if chunk[i] == '"' {
-				c.blame("a quote inside a field that is not quoted")
-				break
-			}
-			i++
-			if c.endField(chunk[i-1]) {
-				return i, true
-			}
+			i += c.stepPlain(chunk[i:])
 		case inQuotes:
-			n := bytes.IndexByte(chunk[i:], '"')
-			text := chunk[i:]
-			if n >= 0 {
-				text, c.state = chunk[i:i+n], afterQuote
-				i++
-			}
-			c.line += int64(bytes.Count(text, []byte{'\n'}))
-			c.keep(text)
-			i += len(text)
-		case afterQuote:
-			switch chunk[i] {
-			case '"':
-				c.keep(chunk[i : i+1])
-				c.state = inQuotes
-			case '\r':
-				c.state = afterCR
-			case ',', '\n':
-				if c.endField(chunk[i]) {
-					return i + 1, true
-				}
-			default:
-				c.blame("text after the quote that ends a field")
-			}
+			i += c.stepQuoted(chunk[i:])
+		case afterQuote, afterCR:
+			c.stepAfterQuote(chunk[i])
 			i++
-		case afterCR:
-			if chunk[i] == '\n' {
-				c.endField('\n')
-				return i + 1, true
-			}
-			c.blame("text after the quote that ends a field")
 		case faulty:
-			n := bytes.IndexByte(chunk[i:], '\n')
-			if n < 0 {
-				return len(chunk), false
-			}
-			c.line++
-			return i + n + 1, true
+			i += c.stepFaulty(chunk[i:])
 		}
 	}
-	return i, false
+	return i, c.state == rowEnd
+}
+
+// stepPlain reads on in a field without quotes, to its end at most.
+func (c *csvRows) stepPlain(chunk []byte) (used int) {
+	n := 0
+	for n < len(chunk) && chunk[n] != ',' && chunk[n] != '\n' && chunk[n] != '"' {
+		n++
+	}
+	c.keep(chunk[:n])
+	if n == len(chunk) {
+		return n
+	}
+	if chunk[n] == '"' {
+		c.blame("a quote inside a field that is not quoted")
+	} else {
+		c.endField(chunk[n])
+	}
+	return n + 1
+}
+
+// stepQuoted reads on inside quotes, to the next quote at most.
+func (c *csvRows) stepQuoted(chunk []byte) (used int) {
+	n := bytes.IndexByte(chunk, '"')
+	if used = n + 1; n < 0 {
+		n, used = len(chunk), len(chunk)
+	} else {
+		c.state = afterQuote
+	}
+	c.line += int64(bytes.Count(chunk[:n], []byte{'\n'}))
+	c.keep(chunk[:n])
+	return used
+}
+
+// stepAfterQuote takes one byte after a quote that may be a field's last.
+func (c *csvRows) stepAfterQuote(b byte) {
+	switch {
+	case b == '\n' || b == ',' && c.state == afterQuote:
+		c.endField(b)
+	case b == '"' && c.state == afterQuote:
+		c.keep([]byte{'"'})
+		c.state = inQuotes
+	case b == '\r' && c.state == afterQuote:
+		c.state = afterCR
+	default:
+		c.blame("text after the quote that ends a field")
+	}
+}
+
+// stepFaulty passes over what is left of a line.
+func (c *csvRows) stepFaulty(chunk []byte) (used int) {
+	n := bytes.IndexByte(chunk, '\n')
+	if n < 0 {
+		return len(chunk)
+	}
+	c.line++
+	c.state = rowEnd
+	return n + 1
 }
 
 // keep adds to the current field, unless the row has become too long.
@@ -176,8 +188,8 @@ func (c *csvRows) keep(text []byte) {
 	}
 }
 
-// endField ends a field at a comma or newline, and says whether the row ends too.
-func (c *csvRows) endField(at byte) (rowEnds bool) {
+// endField ends a field at a comma, and the row with it at a newline.
+func (c *csvRows) endField(at byte) {
 	if at == '\n' {
 		c.dropCR()
 		c.line++
@@ -187,7 +199,9 @@ func (c *csvRows) endField(at byte) (rowEnds bool) {
 		c.ends = append(c.ends, len(c.data))
 	}
 	c.state = fieldStart
-	return at == '\n'
+	if at == '\n' {
+		c.state = rowEnd
+	}
 }
 
 // dropCR takes the carriage return of a CRLF off a field without quotes.

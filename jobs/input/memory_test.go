@@ -1,6 +1,7 @@
 package input_test
 
 import (
+	"encoding/json"
 	"io"
 	"runtime"
 	"strings"
@@ -12,7 +13,8 @@ import (
 // endless is as long a text as is asked for, made of copies of one piece, and
 // kept nowhere.
 func endless(head, piece string, size int64) io.Reader {
-	return io.MultiReader(strings.NewReader(head), io.LimitReader(&repeated{piece: piece}, size))
+	block := strings.Repeat(piece, 1+4096/len(piece))
+	return io.MultiReader(strings.NewReader(head), io.LimitReader(&repeated{piece: block}, size))
 }
 
 type repeated struct {
@@ -32,7 +34,7 @@ func (r *repeated) Read(p []byte) (int, error) {
 
 // A record that is too long is passed over without being held.
 func TestReader_TooLongIsNotHeld(t *testing.T) {
-	const size, limit = 64 << 20, 4 << 20
+	const size, limit = 16 << 20, 4 << 20
 	key := []string{"id"}
 	for _, c := range []struct {
 		name, head, piece string
@@ -48,7 +50,7 @@ func TestReader_TooLongIsNotHeld(t *testing.T) {
 		{"JSONL", `{"id":"`, "x", input.Options{Format: input.JSONL, Key: key}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			c.opts.MaxRecord = 1 << 20
+			c.opts.MaxRecord = 256 << 10
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			r, err := input.NewReader(endless(c.head, c.piece, size), c.opts)
@@ -62,8 +64,8 @@ func TestReader_TooLongIsNotHeld(t *testing.T) {
 				t.Error("there is more, want an end")
 			}
 			runtime.ReadMemStats(&after)
-			// Growing a buffer to 1 MiB allocates some 4 MiB in all.
-			if used := after.TotalAlloc - before.TotalAlloc; used > 3*limit {
+			// Growing a buffer to MaxRecord allocates a few times as much in all.
+			if used := after.TotalAlloc - before.TotalAlloc; used > limit {
 				t.Errorf("allocated %d bytes for a record of %d", used, size)
 			}
 		})
@@ -87,7 +89,16 @@ func TestReader_NoAllocationPerRecord(t *testing.T) {
 			allocs := testing.AllocsPerRun(1, func() {
 				read(t, endless(c.head, c.piece, int64(records*len(c.piece))), c.opts, records)
 			})
-			if allocs > 200 {
+			// encoding/json borrows from a pool, which under -race forgets on purpose.
+			borrowed := 0.0
+			if c.opts.Format == input.JSONL {
+				borrowed = testing.AllocsPerRun(1, func() {
+					for range records {
+						json.Valid([]byte(c.piece))
+					}
+				})
+			}
+			if allocs > 200+1.2*borrowed {
 				t.Errorf("%.0f allocations for %d records", allocs, records)
 			}
 		})
@@ -111,5 +122,39 @@ func read(t testing.TB, from io.Reader, o input.Options, records int) {
 	}
 	if n != records {
 		t.Fatalf("got %d records, want %d", n, records)
+	}
+}
+
+// After a giant the small ones come out as before, from buffers of their size.
+func TestReader_SmallAfterGiant(t *testing.T) {
+	giant := strings.Repeat("x", 3<<20)
+	key := []string{"id"}
+	for _, c := range []struct {
+		in   string
+		opts input.Options
+	}{
+		{giant + "\n" + giant[:1<<18] + "\nb\n", input.Options{}},
+		{"id\n\"" + giant + "\"\na\nb\n", input.Options{Format: input.CSV, Key: key}},
+		{"id\n" + giant + "\na\nb\n", input.Options{Format: input.TSV, Key: key}},
+		{"{\"id\":\"\\n" + giant + "\"}\n{\"id\":\"\\n\"}\n{\"id\":\"b\"}", input.Options{Format: input.JSONL, Key: key}},
+	} {
+		r, err := input.NewReader(strings.NewReader(c.in), c.opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var last string
+		for n := 1; ; n++ {
+			rec, err := r.Next()
+			if err == io.EOF && n == 4 {
+				break
+			}
+			if err != nil {
+				t.Fatalf("%s: record %d: %v", c.opts.Format, n, err)
+			}
+			last = string(rec.Key)
+		}
+		if last != "b" {
+			t.Errorf("%s: the last key is %q, want %q", c.opts.Format, last, "b")
+		}
 	}
 }

@@ -31,10 +31,11 @@ func (db *DB) Claim(ctx context.Context, c store.ClaimRequest) (store.Claim, err
 		if err != nil {
 			return err
 		}
-		queues, err := t.queues(c, use)
+		queues, passed, err := t.queues(c, use)
 		if err != nil {
 			return err
 		}
+		out.Passed = passed
 		if out.Items, err = t.share(queues, scope, c); err != nil {
 			return err
 		}
@@ -160,13 +161,12 @@ type queue struct {
 // queues lists the wanted jobs that have something ready and room to start
 // it, the one served longest ago first. The recursive walk touches one index
 // entry a job, not one an item.
-func (t *tx) queues(c store.ClaimRequest, u use) ([]*queue, error) {
+func (t *tx) queues(c store.ClaimRequest, u use) (qs []*queue, passed int, err error) {
 	wanted := make(map[string]*jobs.Spec, len(c.Jobs))
 	for _, s := range c.Jobs {
 		wanted[s.Name] = s
 	}
-	var qs []*queue
-	err := t.rows(`WITH RECURSIVE r (job) AS (
+	err = t.rows(`WITH RECURSIVE r (job) AS (
 			SELECT (SELECT job FROM item INDEXED BY item_ready WHERE state = 0 ORDER BY job LIMIT 1)
 			UNION ALL
 			SELECT (SELECT job FROM item INDEXED BY item_ready WHERE state = 0 AND job > r.job ORDER BY job LIMIT 1) FROM r WHERE r.job IS NOT NULL)
@@ -176,12 +176,16 @@ func (t *tx) queues(c store.ClaimRequest, u use) ([]*queue, error) {
 		if err := scan(&id, &name); err != nil {
 			return err
 		}
-		if spec := wanted[name]; spec != nil && u.fits(id, spec, c.Limits) {
+		switch spec := wanted[name]; {
+		case spec == nil:
+		case u.fits(id, spec, c.Limits):
 			qs = append(qs, &queue{job: id, spec: spec, rank: -1 << 62})
+		default:
+			passed++
 		}
 		return nil
 	})
-	return qs, err
+	return qs, passed, err
 }
 
 // share takes up to c.Max items: an equal share of each job first, then what

@@ -30,7 +30,7 @@ func (db *DB) TakeOver(ctx context.Context, dead, by int64, why store.Death, lea
 		if out.More = out.Freed == store.MaxRows; out.More {
 			return nil
 		}
-		if out.Orphans, err = t.adopt(dead, by, lease); err != nil {
+		if out.Orphans, err = t.adopt(dead, by, why, lease); err != nil {
 			return err
 		}
 		if dead == noRun {
@@ -62,7 +62,7 @@ func (t *tx) freeStrays() (freed int, err error) {
 // adopt puts the started items of a dead run under a new claim, so that a
 // late result of the old owner is refused from here on. They stay running and
 // counted until what the dead run left behind has ended.
-func (t *tx) adopt(dead, by int64, lease time.Duration) (orphans int, err error) {
+func (t *tx) adopt(dead, by int64, why store.Death, lease time.Duration) (orphans int, err error) {
 	items, err := t.startedUnder(dead)
 	if err != nil || len(items) == 0 {
 		return 0, err
@@ -80,7 +80,16 @@ func (t *tx) adopt(dead, by int64, lease time.Duration) (orphans int, err error)
 		return 0, err
 	}
 	// The run that started it stays on record, however often it changes hands.
-	err = t.exec("UPDATE slot SET orphan = coalesce(orphan, run), run = ? WHERE item IN (SELECT value FROM json_each(?))", by, ids)
+	err = t.rows("UPDATE slot SET orphan = coalesce(orphan, run), run = ? WHERE item IN (SELECT value FROM json_each(?)) RETURNING job, lane",
+		[]any{by, ids}, func(scan func(...any) error) error {
+			var job int64
+			var lane string
+			err := scan(&job, &lane)
+			if why == store.DeathLease {
+				t.event(job, lane).lapses++
+			}
+			return err
+		})
 	if err != nil {
 		return 0, err
 	}
@@ -91,7 +100,9 @@ func (t *tx) adopt(dead, by int64, lease time.Duration) (orphans int, err error)
 func (t *tx) startedUnder(dead int64) (ids []int64, err error) {
 	query, args := `SELECT i.id FROM claim c CROSS JOIN item i INDEXED BY item_held ON i.claim = c.id WHERE c.run = ? AND i.state = 3`, []any{dead}
 	if dead == noRun {
-		query, args = `SELECT id FROM item INDEXED BY item_held WHERE claim IS NOT NULL AND claim NOT IN (SELECT id FROM claim) AND state = 3`, nil
+		// One whose run lives and has a slot for it is left to that run.
+		query, args = `SELECT id FROM item i INDEXED BY item_held WHERE claim IS NOT NULL AND claim NOT IN (SELECT id FROM claim) AND state = 3
+			AND NOT EXISTS (SELECT 1 FROM slot s JOIN run r ON r.id = s.run WHERE s.item = i.id AND r.ended IS NULL)`, nil
 	}
 	err = t.rows(query, args, func(scan func(...any) error) error {
 		var id int64
@@ -151,7 +162,7 @@ func scanOrphan(scan func(...any) error, now int64) (store.Orphan, error) {
 }
 
 // SettleOrphan charges the crash, once, when nothing of the dead run is left.
-func (db *DB) SettleOrphan(ctx context.Context, run int64, o store.Orphan, why store.Death, v jobs.Verdict) error {
+func (db *DB) SettleOrphan(ctx context.Context, run int64, o store.Orphan, v jobs.Verdict) error {
 	return db.write(ctx, "settling an orphan", synced, func(t *tx) error {
 		var job, scope, priority int64
 		none, err := missing(t.row("SELECT job, scope, priority FROM item WHERE id = ? AND claim = ? AND state = 3",
@@ -172,9 +183,6 @@ func (db *DB) SettleOrphan(ctx context.Context, run int64, o store.Orphan, why s
 		}
 		t.moved(job, scope, jobs.Running, v.To)
 		t.note(job, lane, v)
-		if why == store.DeathLease {
-			t.event(job, lane).lapses++
-		}
 		s := store.Settlement{Held: o.Held, Attempt: o.Attempt, Verdict: v, Result: jobs.Result{Ending: jobs.Lost, Duration: o.Age}}
 		if err := t.attempted(o.Owner.ID, &s, started); err != nil {
 			return err

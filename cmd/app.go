@@ -1,0 +1,139 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"batchq/jobs/config"
+	"batchq/store/sqlite"
+)
+
+// process is what the system gives us; tests give something else.
+type process struct {
+	args           []string // without the program's name
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	getenv         func(string) string
+	now            func() time.Time
+}
+
+// app is what a command is given: the process, a place to print, and, when
+// asked for, the configuration and the database.
+type app struct {
+	process
+	out    *output
+	global globalFlags
+	// started says that the command line made sense and a command has begun:
+	// errors before that are usage errors.
+	started bool
+
+	loaded *config.Config
+}
+
+func newApp(p process) *app {
+	return &app{process: p, out: &output{
+		stdout: newStream(p.stdout),
+		stderr: newStream(p.stderr),
+		color:  p.getenv("NO_COLOR") == "" && p.getenv("TERM") != "dumb",
+	}}
+}
+
+// begin takes over the global flags; every command passes here first.
+func (a *app) begin() {
+	a.started = true
+	o, g := a.out, a.global
+	o.json, o.quiet, o.verbose = g.json, g.quiet, g.verbose
+	o.color = o.color && !g.noColor
+}
+
+// finish says what is left to be said and returns the exit status.
+func (a *app) finish(err error) int {
+	code := codeOf(err)
+	if err != nil && !a.started && code == exitFailed {
+		code = exitUsage
+	}
+	if err != nil && err.Error() != "" {
+		a.out.fail(err)
+	}
+	if failure := a.out.failure(); failure != nil {
+		a.out.fail(failure)
+		if code == exitOK || code == exitLeft {
+			code = exitFailed
+		}
+	}
+	return int(code)
+}
+
+// config returns the configuration, which is read once. Without a file it
+// holds the defaults. Any error is a broken configuration.
+func (a *app) config() (*config.Config, error) {
+	if a.loaded != nil {
+		return a.loaded, nil
+	}
+	path, err := config.Find(a.global.config, a.getenv)
+	if err != nil {
+		return nil, exitWith(exitConfig, err)
+	}
+	cfg, err := config.Load(path)
+	if err != nil {
+		return nil, exitWith(exitConfig, err)
+	}
+	a.loaded = cfg
+	return cfg, nil
+}
+
+// database returns the path of the database, absolute, and who named it:
+// "--db", "$BATCHQ_DB", …, "the default".
+func (a *app) database() (path, source string, err error) {
+	cfg, err := a.config()
+	if err != nil {
+		return "", "", err
+	}
+	path, source, err = config.DatabasePath(a.global.db, cfg, a.getenv)
+	if err != nil {
+		return "", "", exitWith(exitConfig, err)
+	}
+	return path, source, nil
+}
+
+// openStore opens the database. Only commands that bring items in create it:
+// for the others a wrong path must not look like "nothing to do". The caller
+// closes it.
+func (a *app) openStore(ctx context.Context, create bool) (*sqlite.DB, error) {
+	path, source, err := a.database()
+	if err != nil {
+		return nil, err
+	}
+	if create && source == "the default" {
+		// Nobody has made this directory yet, and nobody else will.
+		// 0700 is what the XDG Base Directory Specification asks for.
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return nil, fmt.Errorf("can't make the database's directory: %w", err)
+		}
+	}
+	db, err := sqlite.Open(ctx, path, sqlite.Options{Create: create, Now: a.now})
+	if err != nil {
+		if source != "--db" { // then the path is before the user's eyes
+			err = fmt.Errorf("%w; the path comes from %s", err, source)
+		}
+		return nil, err
+	}
+	return db, nil
+}
+
+// self is how a person calls this program for the same database and
+// configuration: the beginning of a command that a message suggests.
+func (a *app) self() string {
+	s := "batchq"
+	if a.global.db != "" {
+		s += " --db " + shellWord(a.global.db)
+	}
+	if a.global.config != "" {
+		s += " --config " + shellWord(a.global.config)
+	}
+	return s
+}

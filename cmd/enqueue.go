@@ -1,0 +1,229 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"batchq/jobs"
+	"batchq/jobs/config"
+	"batchq/report"
+	"batchq/store"
+)
+
+func newEnqueue(a *app) *cobra.Command {
+	o := &enqueueOptions{}
+	c := &cobra.Command{
+		Use:   "enqueue JOB [FILE...]",
+		Short: "Add items from files, standard input or the command line",
+		Long: `Every record becomes one item of JOB: a line, or with csv, tsv and jsonl a row,
+whose key --key names and whose payload is the row as JSON. Without FILE and
+--item, or for the FILE -, records come from standard input.
+
+An item is identified by its job, its scope and its key. What is there already
+is not added again, so that the same list may be enqueued any number of times.
+The summary says what became of the records:
+
+  added      new in the list
+  duplicate  the key is there already, with the same payload
+  conflict   the key is there with another payload: left as it is
+  dead       the key is in the dead-letter list: left as it is
+  rejected   the record can't become an item; its line and why are told
+  replaced, requeued   with --on-duplicate
+
+--on-duplicate says what happens to an item that is there already:
+
+  skip     nothing (the default)
+  replace  ready, delayed and dead items get the new payload, priority and time
+  requeue  done and dead items are made ready again
+  fail     the list ends there; earlier records stay
+
+A list that was interrupted is completed by the same command.`,
+		Example: `  ls *.jpg | batchq enqueue thumbnails
+  find . -name '*.jpg' -print0 | batchq enqueue thumbnails -0
+  batchq enqueue pos orders.csv --key store,order_id --scope @today
+  batchq enqueue settlement --item S-1042 --item S-1043 --priority 10
+  batchq enqueue mail list.jsonl --key id --at "2026-11-30 08:00" --min 1000`,
+		Args: atLeastOne("a JOB"),
+		RunE: func(c *cobra.Command, args []string) error {
+			return runEnqueue(c.Context(), a, o, args[0], args[1:])
+		},
+	}
+	o.register(c.Flags())
+	setExits(c, exits{
+		exitOK:     "every record is in the list (or was there already)",
+		exitFailed: "the command failed (I/O, database), or fewer records came than --min asks for",
+		exitUsage:  "",
+		exitPart:   "done in part: records were rejected, in conflict, or their key is in the\n       dead-letter list; or --on-duplicate fail ended the list",
+		exitConfig: "the configuration is broken",
+		exitHUP:    "", exitINT: "", exitTERM: "",
+	})
+	return c
+}
+
+// enqueueOptions are enqueue's flags.
+type enqueueOptions struct {
+	flags       *pflag.FlagSet
+	input       inputFlags
+	scope       string
+	priority    int
+	at          string
+	delay       time.Duration
+	onDuplicate string
+	min         int64
+	dryRun      bool
+}
+
+func (o *enqueueOptions) register(f *pflag.FlagSet) {
+	o.flags = f
+	o.input.register(f)
+	f.StringVar(&o.scope, "scope", "", "the `SCOPE` in which keys are unique; @today, @yesterday and @hour are expanded")
+	f.IntVar(&o.priority, "priority", 0, "each step is a head start of one minute; may be negative")
+	f.StringVar(&o.at, "at", "", "not before this `TIME`: \"2026-11-30 08:00\" or RFC 3339")
+	durationVar(f, &o.delay, "delay", "not before this much later, like 90s or 2h")
+	f.StringVar(&o.onDuplicate, "on-duplicate", string(store.Skip), "`WHAT` happens to items that are there: skip, replace, requeue or fail")
+	f.Int64Var(&o.min, "min", 0, "exit 1 when fewer than `N` records were read: a dead producer looks like an empty list")
+	f.BoolVar(&o.dryRun, "dry-run", false, "change nothing, say what would happen")
+}
+
+// feed turns the flags into what the store is asked for, with what the job's
+// declaration says where a flag is not given.
+func (o *enqueueOptions) feed(cfg *config.Config, job string, now time.Time) (*store.Feed, error) {
+	if err := config.CheckName(job); err != nil {
+		return nil, usagef("JOB: %w", err)
+	}
+	if err := exclusive(o.flags, "at", "delay"); err != nil {
+		return nil, err
+	}
+	if o.min < 0 {
+		return nil, usagef("--min: %d is negative", o.min)
+	}
+	f := &store.Feed{Job: job, Scope: o.scope, Priority: o.priority, Delay: o.delay, OnDuplicate: store.OnDuplicate(o.onDuplicate), DryRun: o.dryRun}
+	if spec := cfg.Jobs[job]; spec != nil {
+		if !o.flags.Changed("scope") {
+			f.Scope = spec.Scope
+		}
+		if !o.flags.Changed("priority") {
+			f.Priority = spec.Priority
+		}
+	}
+	var err error
+	if f.Scope, err = config.ExpandScope(f.Scope, now); err != nil {
+		return nil, usagef("--scope: %w", err)
+	}
+	if f.Priority < -jobs.MaxPriority || f.Priority > jobs.MaxPriority {
+		return nil, usagef("--priority: %d is out of range: at most %d either way", f.Priority, jobs.MaxPriority)
+	}
+	if o.at != "" {
+		if f.At, err = parseTime(o.at, now.Location()); err != nil {
+			return nil, usagef("--at: %w", err)
+		}
+	}
+	switch f.OnDuplicate {
+	case store.Skip, store.Replace, store.Requeue, store.Fail:
+	default:
+		return nil, usagef("--on-duplicate: no way %q: want skip, replace, requeue or fail", o.onDuplicate)
+	}
+	return f, nil
+}
+
+func runEnqueue(parent context.Context, a *app, o *enqueueOptions, job string, files []string) error {
+	cfg, err := a.config()
+	if err != nil {
+		return err
+	}
+	feed, err := o.feed(cfg, job, a.now())
+	if err != nil {
+		return err
+	}
+	records, err := o.input.list(files, a.stdin)
+	if err != nil {
+		return err
+	}
+	noteUndeclared(a, cfg, job)
+	if records.readsTerminal() {
+		a.out.note("reading items from the terminal, one a line; Ctrl-D ends the list")
+	}
+	in := newInterrupt(parent)
+	defer in.stop()
+	fed, err := enqueue(in, a, feed, records)
+	if err != nil && errors.Is(err, store.ErrNoDatabase) {
+		return err
+	}
+	if s := in.signal(); s != 0 {
+		err = stoppedBy(s)
+	}
+	return o.tell(a, feed, fed, err)
+}
+
+func enqueue(ctx context.Context, a *app, feed *store.Feed, records *list) (fed store.Fed, err error) {
+	feed.Keep = report.Named
+	if a.out.json {
+		feed.Keep = report.NamedInJSON
+	}
+	db, err := a.openStore(ctx, !feed.DryRun)
+	if feed.DryRun && errors.Is(err, store.ErrNoDatabase) {
+		// A rehearsal creates nothing, and in a list that is not there yet
+		// everything would be new.
+		return feed.Run(ctx, nil, records)
+	}
+	if err != nil {
+		return fed, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	return feed.Run(ctx, db, records)
+}
+
+// stoppedBy is the end of a command at a signal.
+func stoppedBy(s syscall.Signal) error {
+	return withHint(exitWith(signalExit(s), fmt.Errorf("stopped by %s", signalName(s))), "the same command again completes it")
+}
+
+// tell prints what became of the list, also after an error, and decides the
+// exit status.
+func (o *enqueueOptions) tell(a *app, feed *store.Feed, fed store.Fed, err error) error {
+	r := report.NewEnqueued(feed, fed)
+	if a.out.json {
+		if err := a.out.document(r); err != nil {
+			return err
+		}
+	}
+	for _, line := range r.Lines(a.out.quiet, a.self()) {
+		a.out.must("%s", line)
+	}
+	a.out.summary("%s", r.Summary())
+	if r.AllDoneBefore() {
+		a.out.warn("every item of this list was done before, so there is nothing to work")
+		a.out.must("to do the same keys again each day, give the list a scope: --scope @today")
+	}
+	switch {
+	case err != nil:
+		return err
+	case fed.Read < o.min:
+		return withHint(fmt.Errorf("%s read, and --min asks for %d", count(fed.Read, "record"), o.min),
+			"what was read stays in the list; look at what produces it")
+	case fed.Stop != nil:
+		return exitWith(exitPart, fmt.Errorf("%s: the key %q is there already, and --on-duplicate is fail: nothing from here on was tried", fed.Stop.Where, fed.Stop.Key))
+	case fed.Rejected+fed.Conflict+fed.Dead > 0:
+		return exitWith(exitPart, nil)
+	}
+	return nil
+}
+
+// noteUndeclared points out a job that the configuration does not know: often
+// it is a slip of the pen.
+func noteUndeclared(a *app, cfg *config.Config, job string) {
+	if cfg.Path == "" || cfg.Jobs[job] != nil {
+		return
+	}
+	if near := nearest(job, cfg.Names); near != "" {
+		a.out.note("job %q is not declared in %s (did you mean %q?)", job, cfg.Path, near)
+		return
+	}
+	a.out.note("job %q is not declared in %s: work will need a COMMAND for it", job, cfg.Path)
+}

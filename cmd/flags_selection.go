@@ -1,0 +1,159 @@
+package cmd
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"batchq/jobs"
+	"batchq/jobs/config"
+	"batchq/store"
+)
+
+// selectionFlags name items: the same everywhere.
+type selectionFlags struct {
+	flags  *pflag.FlagSet
+	jobs   []string
+	scope  string
+	key    string
+	states []string
+	class  string
+	reason string
+	since  string
+}
+
+// selecting lists the flags that choose among items, apart from --state.
+var selecting = []string{"job", "scope", "key", "class", "error", "since"}
+
+// register declares the flags. states is the help of --state, "" for commands
+// whose items are all in one state.
+func (s *selectionFlags) register(f *pflag.FlagSet, states string) {
+	s.flags = f
+	f.StringSliceVar(&s.jobs, "job", nil, "of this `JOB` (repeatable)")
+	f.StringVar(&s.scope, "scope", "", "of this `SCOPE`; @today, @yesterday and @hour are expanded")
+	f.StringVar(&s.key, "key", "", "with this `KEY`")
+	if states != "" {
+		f.StringSliceVar(&s.states, "state", nil, states)
+	}
+	f.StringVar(&s.class, "class", "", "whose last failure was of this `CLASS`: permanent, retry, timeout, crash or defer")
+	f.StringVar(&s.reason, "error", "", "whose reason contains `TEXT`")
+	f.StringVar(&s.since, "since", "", "settled or added since `TIME`: 24h, 7d, today, yesterday or RFC 3339")
+}
+
+// given says whether anything is selected by a flag.
+func (s *selectionFlags) given() bool {
+	return s.flags.Changed("state") || s.restricted()
+}
+
+// restricted is given without counting --state.
+func (s *selectionFlags) restricted() bool {
+	return slices.ContainsFunc(selecting, s.flags.Changed)
+}
+
+// selection returns what the flags and the IDs name; without any of them that
+// is everything.
+func (s *selectionFlags) selection(ids []string, now time.Time) (sel store.Selection, err error) {
+	if sel.IDs, err = parseIDs(ids); err != nil {
+		return sel, err
+	}
+	if sel.IDs != nil && s.restricted() {
+		return sel, withHint(usagef("an ID names one item: leave out the flags that select"), "or leave out the IDs")
+	}
+	for _, name := range s.jobs {
+		if err := config.CheckName(name); err != nil {
+			return sel, usagef("--job: %w", err)
+		}
+	}
+	sel.Jobs, sel.Error = s.jobs, s.reason
+	if s.flags.Changed("scope") {
+		scope, err := config.ExpandScope(s.scope, now)
+		if err != nil {
+			return sel, usagef("--scope: %w", err)
+		}
+		sel.Scope = &scope
+	}
+	if s.flags.Changed("key") {
+		if s.key == "" {
+			return sel, usagef("--key: a key is never empty")
+		}
+		sel.Key = []byte(s.key)
+	}
+	for _, name := range s.states {
+		state, err := jobs.ParseState(name)
+		if err != nil {
+			return sel, usagef("--state: %w", err)
+		}
+		sel.States = append(sel.States, state)
+	}
+	if sel.Class, err = parseClass(s.class); err != nil {
+		return sel, err
+	}
+	if s.since != "" {
+		sel.Since, err = parseSince(s.since, now)
+	}
+	return sel, err
+}
+
+// parseIDs reads the numbers that lists print in their column ID; each is
+// kept once. nil when there are none.
+func parseIDs(words []string) ([]int64, error) {
+	var ids []int64
+	for _, w := range words {
+		id, err := strconv.ParseInt(w, 10, 64)
+		if err != nil || id < 1 {
+			return nil, withHint(usagef("%q is no ID: want a number that a list printed in its column ID", w), "a key is named with --key")
+		}
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids), nil
+}
+
+// failureClasses are the classes that an item's last failure can have.
+var failureClasses = []jobs.Class{jobs.ClassPermanent, jobs.ClassRetry, jobs.ClassTimeout, jobs.ClassCrash, jobs.ClassDefer, jobs.ClassFree, jobs.ClassSuspect, jobs.ClassBroken}
+
+func parseClass(name string) (jobs.Class, error) {
+	if name == "" {
+		return "", nil
+	}
+	if class := jobs.Class(name); slices.Contains(failureClasses, class) {
+		return class, nil
+	}
+	var names []string
+	for _, c := range failureClasses {
+		names = append(names, string(c))
+	}
+	return "", usagef("--class: no class %q: want one of %s", name, strings.Join(names, ", "))
+}
+
+// parseSince returns how long ago text was: a duration ("24h", "7d"), "today"
+// or "yesterday" (since local midnight), or a time.
+func parseSince(text string, now time.Time) (time.Duration, error) {
+	y, m, d := now.Date()
+	var at time.Time
+	switch text {
+	case "today":
+		at = time.Date(y, m, d, 0, 0, 0, 0, now.Location())
+	case "yesterday":
+		at = time.Date(y, m, d-1, 0, 0, 0, 0, now.Location())
+	default:
+		if ago, err := config.ParseDuration(text); err == nil {
+			if ago <= 0 {
+				return 0, usagef("--since: %q is not in the past", text)
+			}
+			return ago, nil
+		}
+		var err error
+		if at, err = parseTime(text, now.Location()); err != nil {
+			return 0, usagef("--since: %w; or a duration like 24h or 7d, today, yesterday", err)
+		}
+	}
+	ago := now.Sub(at)
+	if ago <= 0 {
+		return 0, usagef("--since: %q is not in the past", text)
+	}
+	return ago, nil
+}

@@ -1,0 +1,175 @@
+package cmd
+
+// The rule for output. Nothing else in this program prints.
+//
+//   - What a command was asked for goes to stdout: print, summary (not with
+//     -q), result, document. With --json that is one JSON document and nothing
+//     else.
+//   - Everything else goes to stderr: detail (only with -v), note (not with
+//     -q), must (always: a person has to see it), warn (always), and at the
+//     end at most one error ("batchq: error: …") with what to do about it
+//     ("hint: …").
+//   - Each of these functions but result writes whole lines, and makes them
+//     safe: no control character of a key, a path or a reason reaches a terminal.
+//   - There is no ANSI sequence and no CR where a stream is not a terminal.
+//   - A reader of stdout that goes away (EPIPE) ends the printing and changes
+//     nothing else. Any other failure to write stdout is an error, told on
+//     stderr, that turns exit 0 or 75 into 1. stderr may fail: then there is
+//     nobody to tell.
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+
+	"golang.org/x/term"
+
+	"batchq/report"
+)
+
+// output is where a command prints. It may be used from several goroutines.
+type output struct {
+	mu             sync.Mutex
+	stdout, stderr *stream
+	json           bool // --json
+	quiet          bool // -q
+	verbose        bool // -v
+	color          bool // unless --no-color, $NO_COLOR or TERM=dumb; terminals only
+}
+
+// stream is stdout or stderr. After its first failure it swallows what is
+// written, so that no caller takes the end of printing for the end of its work.
+type stream struct {
+	w        io.Writer
+	terminal bool
+	failed   error
+}
+
+func newStream(w io.Writer) *stream {
+	f, ok := w.(*os.File)
+	return &stream{w: w, terminal: ok && term.IsTerminal(int(f.Fd()))}
+}
+
+func (s *stream) Write(p []byte) (int, error) {
+	if s.failed == nil {
+		_, s.failed = s.w.Write(p)
+	}
+	return len(p), nil
+}
+
+// print writes one line of a result to stdout. With --json it writes nothing:
+// the document says it.
+func (o *output) print(format string, args ...any) {
+	if o.json {
+		return
+	}
+	o.line(o.stdout, "", fmt.Sprintf(format, args...))
+}
+
+// summary is print for commands that change something: -q leaves it out.
+func (o *output) summary(format string, args ...any) {
+	if !o.quiet {
+		o.print(format, args...)
+	}
+}
+
+// result lets write write a whole screen or raw bytes to stdout, unmixed with
+// anything else. What comes from outside is for write to make safe.
+func (o *output) result(write func(w io.Writer) error) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	b := bufio.NewWriter(o.stdout)
+	if err := write(b); err != nil {
+		return err
+	}
+	return b.Flush()
+}
+
+// document writes the JSON document that --json asks for to stdout.
+func (o *output) document(v any) error {
+	return o.result(func(w io.Writer) error { return report.WriteJSON(w, v) })
+}
+
+// detail is for who asked for more.
+func (o *output) detail(format string, args ...any) {
+	if o.verbose {
+		o.line(o.stderr, "batchq: ", fmt.Sprintf(format, args...))
+	}
+}
+
+// note is what helps to understand the result and can be done without.
+func (o *output) note(format string, args ...any) {
+	if !o.quiet {
+		o.line(o.stderr, "batchq: ", fmt.Sprintf(format, args...))
+	}
+}
+
+// must is what a person has to see, also with -q: a rejected line, a newly
+// dead item.
+func (o *output) must(format string, args ...any) {
+	o.line(o.stderr, "batchq: ", fmt.Sprintf(format, args...))
+}
+
+// warn is what is probably a mistake.
+func (o *output) warn(format string, args ...any) {
+	o.line(o.stderr, "batchq: "+o.paint("33", "warning:")+" ", fmt.Sprintf(format, args...))
+}
+
+// fail says why the command ends: the error, a line for each of its lines,
+// and what to do about it.
+func (o *output) fail(err error) {
+	for text := range strings.Lines(err.Error()) {
+		o.line(o.stderr, "batchq: "+o.paint("31", "error:")+" ", strings.TrimSuffix(text, "\n"))
+	}
+	if hint := hintOf(err); hint != "" {
+		o.line(o.stderr, o.paint("36", "hint:")+" ", hint)
+	}
+}
+
+// line writes one line. The prefix is ours, the text may be anybody's.
+func (o *output) line(s *stream, prefix, text string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	_, _ = io.WriteString(s, prefix+report.Safe(text)+"\n") // a stream keeps its own failure
+}
+
+// paint colours a word of stderr, where there is a terminal that wants it.
+func (o *output) paint(sgr, word string) string {
+	if !o.color || !o.stderr.terminal {
+		return word
+	}
+	return "\x1b[" + sgr + "m" + word + "\x1b[0m"
+}
+
+// failure is what kept stdout from being written; nil when nothing did, or
+// when its reader simply had enough.
+func (o *output) failure() error {
+	if err := o.stdout.failed; err != nil && !errors.Is(err, syscall.EPIPE) {
+		var pe *os.PathError
+		if errors.As(err, &pe) {
+			err = pe.Err // "write /dev/stdout" says nothing that the sentence does not
+		}
+		return fmt.Errorf("standard output can't be written: %w", err)
+	}
+	return nil
+}
+
+// attempt shows what one attempt printed, its stdout on ours and its stderr on
+// ours, unmixed with anything else and byte for byte: it is the command's
+// output that was asked for. With --json it all goes to stderr.
+func (o *output) attempt(stdout, stderr io.WriterTo) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	to := o.stdout
+	if o.json {
+		to = o.stderr
+	}
+	_, errOut := stdout.WriteTo(to)
+	_, errErr := stderr.WriteTo(o.stderr)
+	return errors.Join(errOut, errErr)
+}

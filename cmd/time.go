@@ -1,0 +1,23 @@
+package cmd
+
+import (
+	"fmt"
+	"time"
+)
+
+// localLayouts are how a person writes a time in the zone of this host.
+var localLayouts = []string{"2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02"}
+
+// parseTime reads RFC 3339, or a local time like "2026-11-29 08:00".
+func parseTime(text string, zone *time.Location) (time.Time, error) {
+	t, err := time.Parse(time.RFC3339, text)
+	if err == nil {
+		return t, nil
+	}
+	for _, layout := range localLayouts {
+		if t, err = time.ParseInLocation(layout, text, zone); err == nil {
+			return t, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf(`%q is no time: write one like "2026-11-29 08:00" or 2026-11-29T08:00:00Z`, text)
+}

@@ -1,0 +1,210 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"batchq/jobs/handler"
+	"batchq/lease"
+	"batchq/lease/worker"
+	"batchq/report"
+	"batchq/store"
+	"batchq/store/sqlite"
+)
+
+func newWork(a *app) *cobra.Command {
+	o := &workOptions{}
+	c := &cobra.Command{
+		Use:   "work [JOB…] [-- COMMAND…]",
+		Short: "Work what is ready, and resume what a crashed run left",
+		Long: `Works the items of the named jobs, or of all that batchq.toml declares, in all
+their lanes side by side, until nothing is ready any more. It takes at most a
+batch of items at once (100 unless set otherwise), under a lease, runs the
+command once for each, and records each result the moment it is known.
+
+After any crash the same command line resumes: what was recorded as done is
+not run again, what had not started comes first, and what had started runs
+again as soon as its left-over processes have been ended.
+
+A COMMAND after -- goes with exactly one JOB and takes the place of its
+handler. {} stands for the item ({key}, {scope}, {job}, {attempt} and {.field}
+work too); without any of these the item is appended, as xargs does. The job
+runs in the lane serial, one item at a time, unless batchq.toml or --lane says
+otherwise.`,
+		Example: `  batchq work                                   # every job of batchq.toml
+  batchq work settlement --scope @today         # one job, today's items
+  batchq work thumbs -- ./thumbnail.sh {}       # a command of the moment
+  batchq work thumbs --lane parallel -j 4 -- ./thumbnail.sh {}
+  batchq work --once -q || [ $? = 75 ]          # cron: one batch a lane`,
+		Args: func(*cobra.Command, []string) error { return nil }, // plan says what is wrong
+		RunE: func(c *cobra.Command, args []string) error {
+			o.jobs, o.command = splitCommand(c, args)
+			return o.run(c.Context(), a)
+		},
+	}
+	o.register(c.Flags())
+	setExits(c, exits{exitOK: "", exitFailed: "", exitUsage: "", exitPart: "", exitLeft: "", exitConfig: "",
+		exitHUP: "", exitINT: "", exitTERM: "", exitTSTP: ""})
+	return c
+}
+
+// workOptions are what work was asked for.
+type workOptions struct {
+	flags      *pflag.FlagSet
+	jobs       []string
+	command    []string // after --; nil: none
+	lane       string
+	slots      int
+	batch      int
+	once       bool
+	limit      int
+	maxRuntime time.Duration
+	scope      string
+	wait       bool
+	dryRun     bool
+	print      bool
+	logDir     string
+	stopAfter  int
+	lease      time.Duration
+	grace      time.Duration
+	policy     policyFlags
+}
+
+func (o *workOptions) register(f *pflag.FlagSet) {
+	o.flags = f
+	f.StringVar(&o.lane, "lane", "", "work this `LANE` only; for a command of the moment: run in it")
+	f.IntVarP(&o.slots, "jobs", "j", 0, "most items at once in --lane; lowers what batchq.toml declares")
+	f.IntVar(&o.batch, "batch", 0, "most unsettled items held at once in a lane (100)")
+	f.BoolVar(&o.once, "once", false, "one claim a lane, then leave")
+	f.IntVar(&o.limit, "limit", 0, "work at most `N` items")
+	durationVar(f, &o.maxRuntime, "max-runtime", "start nothing more after this time; what runs may finish")
+	f.StringVar(&o.scope, "scope", "", "only items of this `SCOPE`; @today, @yesterday and @hour are expanded")
+	f.BoolVar(&o.wait, "wait", false, "stay until all that was asked for is settled, whoever holds it")
+	f.BoolVar(&o.dryRun, "dry-run", false, "say what would run where, and run nothing")
+	f.BoolVar(&o.print, "print", false, "show each item's output, unmixed, when it ends")
+	f.StringVar(&o.logDir, "log-dir", "", "keep each attempt's whole output in a file below `DIR`")
+	f.IntVar(&o.stopAfter, "stop-after", 0, "start no more of a job in this run when `N` different items failed in a row")
+	durationVar(f, &o.lease, "lease", "how long a claim lasts unless it is renewed (60s)")
+	o.grace = 30 * time.Second
+	durationVar(f, &o.grace, "grace", "what running commands get after a stop before they are ended")
+	o.policy.register(f)
+}
+
+// splitCommand parts the names from the command after --.
+func splitCommand(c *cobra.Command, args []string) (names, command []string) {
+	dash := c.ArgsLenAtDash()
+	if dash < 0 {
+		return args, nil
+	}
+	return args[:dash], args[dash:]
+}
+
+func (o *workOptions) run(ctx context.Context, a *app) (err error) {
+	plan, err := o.plan(a)
+	if err != nil {
+		return err
+	}
+	queue, err := a.openStore(ctx, false)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, queue.Close()) }()
+	if err := o.sayUndeclared(ctx, a, queue); err != nil {
+		return err
+	}
+	if o.dryRun {
+		return a.rehearse(ctx, queue, plan)
+	}
+	return a.work(ctx, queue, plan)
+}
+
+// work registers a run, works the plan and says what came of it.
+func (a *app) work(ctx context.Context, queue *sqlite.DB, plan worker.Plan) (err error) {
+	s := listen(ctx)
+	defer s.close()
+	// The heartbeat has a connection of its own: it never waits for a write
+	// of the loop.
+	own, err := sqlite.Open(ctx, queue.Path(), sqlite.Options{Now: a.now})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, own.Close()) }()
+	progress := a.newProgress()
+	run, err := lease.Register(ctx, own, lease.Options{Database: queue.Path(), Lease: plan.Lease, Command: a.args, Note: progress.Note})
+	if err != nil {
+		return err
+	}
+	sum, err := a.loop(ctx, s, queue, run, plan, progress)
+	end := store.RunEnd{Outcome: outcomeOf(s, sum, err), PeakBytes: sum.PeakBytes}
+	if err := errors.Join(err, run.Close(context.WithoutCancel(ctx), end)); err != nil {
+		return err
+	}
+	progress.Close()
+	return a.summarize(s, sum, plan)
+}
+
+func (a *app) loop(ctx context.Context, s *stops, queue *sqlite.DB, run *lease.Run, plan worker.Plan, progress *report.Progress) (sum worker.Summary, err error) {
+	runner, err := handler.NewRunner(run.Info.Token)
+	if err != nil {
+		return sum, err
+	}
+	defer func() { err = errors.Join(err, runner.Close()) }()
+	w, err := worker.New(ctx, plan, queue, run, runner, progress)
+	if err != nil {
+		return sum, err
+	}
+	return w.Run(s.soft, s.hard, queue.Replaced)
+}
+
+// newProgress tells on stderr what a run does.
+func (a *app) newProgress() *report.Progress {
+	return report.NewProgress(report.Printer{Must: a.out.must, Note: a.out.note, Detail: a.out.detail}, a.self()+" dlq list")
+}
+
+// outcomeOf is how a run's end stands in the book.
+func outcomeOf(s *stops, sum worker.Summary, err error) string {
+	switch {
+	case err != nil:
+		return "failed: " + err.Error()
+	case s.signal() != 0:
+		return "stopped by " + signalName(s.signal())
+	case len(sum.Broken) > 0:
+		return "job broken"
+	}
+	return "finished"
+}
+
+// summarize prints what the run did and picks the exit status.
+func (a *app) summarize(s *stops, sum worker.Summary, plan worker.Plan) error {
+	for _, f := range sum.FullLanes {
+		a.out.note("%s", report.LaneFull(f.Name, f.InUse, f.Slots, f.Holders, a.now()))
+	}
+	if a.out.json {
+		if err := a.out.document(report.NewWorked(numbers(sum))); err != nil {
+			return err
+		}
+	} else if !a.out.quiet {
+		a.out.print("%s", report.Worked(numbers(sum)))
+	}
+	switch {
+	case s.signal() != 0:
+		return exitWith(signalExit(s.signal()), nil)
+	case len(sum.Broken) > 0:
+		return exitWith(exitConfig, nil)
+	case sum.Dead > 0, plan.Scope != nil && sum.Books.Dead > 0:
+		return exitWith(exitPart, nil)
+	case sum.Books.Left() > 0:
+		return exitWith(exitLeft, nil)
+	}
+	return nil
+}
+
+// numbers is a summary for report, which does not know the worker.
+func numbers(s worker.Summary) report.Work {
+	return report.Work{Done: s.Done, Retried: s.Retried, Dead: s.Dead, Deferred: s.Deferred, Interrupted: s.Interrupted,
+		Stale: s.Stale, Batches: s.Claims, Broken: s.Broken, Halted: s.Halted, Left: s.Books}
+}

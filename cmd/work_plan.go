@@ -1,0 +1,330 @@
+package cmd
+
+import (
+	"context"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"batchq/jobs"
+	"batchq/jobs/config"
+	"batchq/jobs/handler"
+	"batchq/lease/worker"
+	"batchq/report"
+	"batchq/store/sqlite"
+)
+
+// plan turns flags and configuration into what a run is to do.
+func (o *workOptions) plan(a *app) (worker.Plan, error) {
+	cfg, err := a.config()
+	if err != nil {
+		return worker.Plan{}, err
+	}
+	p := worker.Plan{Pools: cfg.Pools, Batch: cfg.Batch, Lease: cfg.Lease, Grace: o.grace, Once: o.once, Limit: o.limit,
+		MaxRuntime: o.maxRuntime, Wait: o.wait, StopAfter: o.stopAfter}
+	if err := o.bounds(&p); err != nil {
+		return p, err
+	}
+	if o.flags.Changed("scope") {
+		scope, err := config.ExpandScope(o.scope, a.now())
+		if err != nil {
+			return p, usagef("--scope: %w", err)
+		}
+		p.Scope = &scope
+	}
+	specs, err := o.specs(cfg)
+	if err != nil {
+		return p, err
+	}
+	for _, s := range specs {
+		if err := o.policy.apply(&s.Policy); err != nil {
+			return p, err
+		}
+	}
+	if p.Lanes, err = o.lanes(cfg, specs); err != nil {
+		return p, err
+	}
+	if o.print {
+		p.Print = a.printAttempt
+	}
+	if o.logDir != "" {
+		if p.LogDir, err = makeLogDir(o.logDir); err != nil {
+			return p, err
+		}
+	}
+	return p, nil
+}
+
+// bounds checks the numbers that flags give.
+func (o *workOptions) bounds(p *worker.Plan) error {
+	for _, f := range []struct {
+		name  string
+		value int
+	}{{"batch", o.batch}, {"limit", o.limit}, {"jobs", o.slots}, {"stop-after", o.stopAfter}} {
+		if o.flags.Changed(f.name) && f.value < 1 {
+			return usagef("--%s %d: it must be 1 or more", f.name, f.value)
+		}
+	}
+	if o.flags.Changed("batch") {
+		p.Batch = o.batch
+	}
+	if o.flags.Changed("lease") {
+		if o.lease < minLease {
+			return usagef("--lease %s: it must be %s or more, or a busy disk ends it", o.lease, minLease)
+		}
+		p.Lease = o.lease
+	}
+	return nil
+}
+
+// minLease is the shortest lease that a heartbeat can keep while others write.
+const minLease = time.Second
+
+// specs are the jobs that the run works, as copies that flags may change.
+func (o *workOptions) specs(cfg *config.Config) ([]*jobs.Spec, error) {
+	if o.command != nil {
+		s, err := o.ofTheMoment(cfg)
+		if err != nil {
+			return nil, err
+		}
+		return []*jobs.Spec{s}, nil
+	}
+	names := o.jobs
+	if len(names) == 0 {
+		names = cfg.Names
+		if len(names) == 0 {
+			return nil, exitWith(exitConfig, withHint(usagef("no job is declared, and none is given"),
+				"declare one in batchq.toml, or give a JOB and a command: batchq work JOB -- COMMAND {}"))
+		}
+	}
+	var specs []*jobs.Spec
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
+		s := cfg.Jobs[name]
+		if s == nil {
+			return nil, unknownJob(cfg, name)
+		}
+		c := *s
+		specs = append(specs, &c)
+	}
+	return specs, nil
+}
+
+// unknownJob is a job that is named and nowhere declared.
+func unknownJob(cfg *config.Config, name string) error {
+	where := "there is no batchq.toml"
+	if cfg.Path != "" {
+		where = cfg.Path + " does not declare it"
+	}
+	err := &outcome{code: exitConfig, err: usagef("no job is called %q: %s", name, where)}
+	err.hint = "give its command: batchq work " + shellWord(name) + " -- COMMAND {}"
+	if near := nearest(name, cfg.Names); near != "" {
+		err.hint = "did you mean " + near + "?"
+	}
+	return err
+}
+
+// ofTheMoment is the job of a command line with a COMMAND.
+func (o *workOptions) ofTheMoment(cfg *config.Config) (*jobs.Spec, error) {
+	if len(o.command) == 0 {
+		return nil, withHint(usagef("there is no command after --"), "batchq work JOB -- COMMAND {}")
+	}
+	if len(o.jobs) != 1 {
+		return nil, withHint(usagef("a COMMAND goes with exactly one JOB, and there are %d", len(o.jobs)), "batchq work JOB -- COMMAND {}")
+	}
+	name := o.jobs[0]
+	if err := config.CheckName(name); err != nil {
+		return nil, usagef("job %q: %w", name, err)
+	}
+	s := cfg.Base(name)
+	if declared := cfg.Jobs[name]; declared != nil {
+		c := *declared
+		s = &c
+	} else if o.lane != "" {
+		s.Lane = o.lane // a person says so on this command line
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
+	s.Handler = jobs.Handler{Command: o.command, AppendValue: !handler.HasPlaceholder(o.command), Dir: dir,
+		Env: s.Handler.Env, Stdin: s.Handler.Stdin}
+	s.Source = "the command line"
+	return s, nil
+}
+
+// lanes sorts the jobs into the lanes where they run, each with its limit.
+func (o *workOptions) lanes(cfg *config.Config, specs []*jobs.Spec) (lanes []worker.Lane, err error) {
+	if o.slots > 0 && o.lane == "" {
+		return nil, withHint(usagef("-j needs --lane: what may run in parallel is declared, never guessed"),
+			"if this command is safe beside itself: --lane parallel -j %d", o.slots)
+	}
+	wanted := o.lane
+	if o.lane != "" && len(cfg.Undeclared[o.lane]) > 0 {
+		// Those jobs asked for a lane that the file does not declare.
+		wanted = jobs.Serial
+		specs = slices.DeleteFunc(specs, func(s *jobs.Spec) bool { return !slices.Contains(cfg.Undeclared[o.lane], s.Name) })
+	}
+	for _, s := range specs {
+		if wanted != "" && s.Lane != wanted {
+			continue
+		}
+		i := slices.IndexFunc(lanes, func(l worker.Lane) bool { return l.Name == s.Lane })
+		if i < 0 {
+			i = len(lanes)
+			slots, err := o.slotsOf(cfg, s.Lane)
+			if err != nil {
+				return nil, err
+			}
+			lanes = append(lanes, worker.Lane{Name: s.Lane, Slots: slots})
+		}
+		lanes[i].Jobs = append(lanes[i].Jobs, s)
+	}
+	if len(lanes) > 0 {
+		return lanes, nil
+	}
+	return nil, o.noLane(cfg, specs)
+}
+
+// noLane explains why --lane names nothing that could be worked.
+func (o *workOptions) noLane(cfg *config.Config, specs []*jobs.Spec) error {
+	if len(o.jobs) == 1 && len(specs) == 1 {
+		return withHint(usagef("job %s runs in lane %s, not in %s (%s)", specs[0].Name, specs[0].Lane, o.lane, specs[0].Source),
+			"leave --lane away, or change the job's lane where it is declared")
+	}
+	if _, declared := cfg.Lanes[o.lane]; declared {
+		return usagef("no job that was asked for runs in lane %s", o.lane)
+	}
+	return withHint(usagef("no lane is called %q: no file and no job knows it", o.lane), "lanes: %s", strings.Join(laneNames(cfg), ", "))
+}
+
+func laneNames(cfg *config.Config) []string {
+	names := []string{}
+	for name := range cfg.Lanes {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// slotsOf is how many items this run may have in flight in a lane. A lane that
+// only this command line declares has as many slots as there are processors,
+// or as -j says; -j never raises what was declared.
+func (o *workOptions) slotsOf(cfg *config.Config, lane string) (int, error) {
+	slots, declared := cfg.Lanes[lane]
+	if !declared {
+		slots = runtime.NumCPU()
+	}
+	switch {
+	case o.slots == 0:
+	case lane == jobs.Serial && o.slots > 1:
+		return 0, withHint(usagef("-j %d: lane serial runs one item at a time", o.slots),
+			"if this command is safe beside itself: --lane parallel -j %d", o.slots)
+	case declared && o.slots > slots:
+		return 0, withHint(usagef("-j %d: lane %s is declared with %d", o.slots, lane, slots), "-j only lowers a declared limit; raise it in %s", cfg.Path)
+	default:
+		slots = o.slots
+	}
+	return slots, nil
+}
+
+// sayUndeclared names jobs that have something to do and that nobody declares,
+// when all jobs were asked for.
+func (o *workOptions) sayUndeclared(ctx context.Context, a *app, db *sqlite.DB) error {
+	if len(o.jobs) > 0 {
+		return nil
+	}
+	cfg, err := a.config()
+	if err != nil {
+		return err
+	}
+	for _, note := range cfg.Notes {
+		a.out.note("%s", note)
+	}
+	names, err := db.JobNames(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if cfg.Jobs[name] != nil {
+			continue
+		}
+		c, err := db.Counts(ctx, []string{name}, nil)
+		if err != nil {
+			return err
+		}
+		if c.Left() > 0 {
+			a.out.must("job %s is not declared: its %s skipped; work them with: %s work %s -- COMMAND {}",
+				name, isAre(c.Left(), "item"), a.self(), shellWord(name))
+		}
+	}
+	return nil
+}
+
+// isAre says "1 item is" or "3 items are".
+func isAre(n int64, what string) string {
+	if n == 1 {
+		return "1 " + what + " is"
+	}
+	return count(n, what) + " are"
+}
+
+// rehearse says what would run where.
+func (a *app) rehearse(ctx context.Context, db *sqlite.DB, plan worker.Plan) error {
+	var rows []report.PlannedJob
+	for _, l := range plan.Lanes {
+		for _, s := range l.Jobs {
+			c, err := db.Counts(ctx, []string{s.Name}, plan.Scope)
+			if err != nil {
+				return err
+			}
+			rows = append(rows, report.PlannedJob{Job: s.Name, Lane: l.Name, Slots: l.Slots, Batch: plan.Batch, Source: s.Source,
+				Command: commandLine(s), Ready: c.Ready, Delayed: c.Delayed, Held: c.Claimed + c.Running})
+		}
+	}
+	if a.out.json {
+		return a.out.document(report.NewPlanned(rows))
+	}
+	for _, r := range rows {
+		a.out.print("%s", r)
+	}
+	return nil
+}
+
+// commandLine is a job's command as a person would type it.
+func commandLine(s *jobs.Spec) string {
+	if s.Handler.Shell != "" {
+		return "sh -c " + shellWord(s.Handler.Shell)
+	}
+	words := make([]string, len(s.Handler.Command))
+	for i, w := range s.Handler.Command {
+		words[i] = shellWord(w)
+	}
+	if s.Handler.AppendValue {
+		words = append(words, "{}")
+	}
+	return strings.Join(words, " ")
+}
+
+// makeLogDir makes the directory for whole outputs, private to its owner:
+// what commands print may be anybody's secret.
+func makeLogDir(dir string) (string, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", withHint(err, "--log-dir wants a directory that can be written")
+	}
+	if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
+		return "", withHint(&os.PathError{Op: "write", Path: dir, Err: err}, "--log-dir wants a directory that can be written")
+	}
+	return dir, nil
+}
+
+// printAttempt shows what an item printed: its stdout on ours, its stderr on
+// ours, each as the bytes came. A reader that went away ends the printing only.
+func (a *app) printAttempt(_ *jobs.Item, p *handler.Printed) {
+	if err := a.out.attempt(&p.Stdout, &p.Stderr); err != nil {
+		a.out.note("output of an item could not be read back: %v", err)
+	}
+}

@@ -1,0 +1,182 @@
+package handler
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Process is a process that belongs to an attempt.
+type Process struct {
+	PID    int
+	Start  uint64 // clock ticks since boot: with PID, this process and no other
+	Name   string // the kernel's short name of its program
+	Orphan int    // index of the orphan to which it belongs
+	Reason string // why it could not be ended; "" where that was not tried
+
+	group, parent, threads int
+	state                  byte
+}
+
+// dead says whether nothing of p runs any more. A process whose first thread
+// alone has ended looks like a zombie and is not.
+func (p *Process) dead() bool {
+	return (p.state == 'Z' || p.state == 'X') && p.threads <= 1
+}
+
+// StartTime returns when the process pid started, in clock ticks since boot
+// (field 22 of /proc/PID/stat). A zombie still has one.
+func StartTime(pid int) (uint64, error) {
+	var buf [1024]byte
+	p, err := readStat(pid, buf[:])
+	return p.Start, err
+}
+
+// BootID returns the kernel's random word for this boot.
+func BootID() (string, error) {
+	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(b)), err
+}
+
+// PIDNamespace names the namespace in which this process's pids are numbers.
+func PIDNamespace() (string, error) {
+	return os.Readlink("/proc/self/ns/pid")
+}
+
+func readStat(pid int, buf []byte) (Process, error) {
+	n, err := readProc(pid, "stat", buf)
+	if err != nil {
+		return Process{}, err
+	}
+	return parseStat(buf[:n])
+}
+
+// readProc reads a file of /proc/PID into buf. ENOENT or ESRCH: no such process.
+func readProc(pid int, name string, buf []byte) (int, error) {
+	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/"+name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer unix.Close(fd)
+	for total := 0; ; {
+		n, err := unix.Read(fd, buf[total:])
+		switch {
+		case err == unix.EINTR:
+		case err != nil:
+			return 0, err
+		case n == 0:
+			return total, nil
+		default:
+			if total += n; total == len(buf) {
+				return total, nil
+			}
+		}
+	}
+}
+
+var errStat = errors.New("/proc/PID/stat is not what it should be")
+
+// parseStat reads a line of /proc/PID/stat. The second field, the name in
+// parentheses, may itself hold spaces and parentheses: the last one ends it.
+func parseStat(line []byte) (p Process, err error) {
+	open, end := bytes.IndexByte(line, '('), bytes.LastIndexByte(line, ')')
+	if open < 2 || end < open {
+		return p, errStat
+	}
+	p.Name = string(line[open+1 : end])
+	fields := bytes.Fields(line[end+1:]) // from field 3 on
+	if len(fields) < 20 {
+		return p, errStat
+	}
+	p.state = fields[0][0]
+	number := func(b []byte) int {
+		n, e := strconv.Atoi(unsafe.String(unsafe.SliceData(b), len(b)))
+		err = errors.Join(err, e)
+		return n
+	}
+	p.PID = number(bytes.TrimSpace(line[:open]))
+	p.parent, p.group, p.threads = number(fields[1]), number(fields[2]), number(fields[17])
+	if err != nil {
+		return p, errStat
+	}
+	if p.Start, err = strconv.ParseUint(string(fields[19]), 10, 64); err != nil {
+		return p, errStat
+	}
+	return p, nil
+}
+
+// allProcesses reads the table of processes: what
+// ends meanwhile is left out, what begins may be.
+func allProcesses(yield func(Process)) error {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return err
+	}
+	var buf [1024]byte
+	seen := false
+	for _, name := range names {
+		if name[0] < '1' || name[0] > '9' {
+			continue
+		}
+		pid, err := strconv.Atoi(name)
+		if err != nil {
+			continue
+		}
+		if p, err := readStat(pid, buf[:]); err == nil {
+			seen = true
+			yield(p)
+		}
+	}
+	if !seen {
+		return fmt.Errorf("/proc shows no process: %w", unix.ENOENT)
+	}
+	return nil
+}
+
+// groupMembers lists the living members of a process group that started at
+// start or later.
+func groupMembers(group int, start uint64) (members []Process, err error) {
+	err = allProcesses(func(p Process) {
+		if p.group == group && p.Start >= start && !p.dead() {
+			members = append(members, p)
+		}
+	})
+	return members, err
+}
+
+// signal sends sig to p and to no other process: the pidfd pins the pid, and
+// the start time read after it was opened tells whose it is. nil where p is
+// gone; EPERM where it is not ours to signal.
+func (p *Process) signal(sig unix.Signal) error {
+	fd, err := unix.PidfdOpen(p.PID, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return nil
+	}
+	if err == nil {
+		defer unix.Close(fd)
+	}
+	if start, statErr := StartTime(p.PID); statErr != nil || start != p.Start {
+		return nil
+	}
+	if err == nil {
+		err = unix.PidfdSendSignal(fd, sig, nil, 0)
+	}
+	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EINVAL) {
+		err = unix.Kill(p.PID, sig) // an old kernel: verified a moment ago
+	}
+	if errors.Is(err, unix.ESRCH) {
+		return nil
+	}
+	return err
+}

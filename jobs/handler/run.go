@@ -1,0 +1,388 @@
+package handler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"batchq/jobs"
+)
+
+const (
+	// stragglers is how long the group may go on after its leader's exit while
+	// it holds the output open: long enough for the tee of a bash
+	// `exec > >(tee log)`, too short to be noticed. Then KILL.
+	stragglers = 50 * time.Millisecond
+	// lastWords bounds what is read once everything of the group is dead: what
+	// has left the group may still write, without end.
+	lastWords = 1 << 20
+	// dying is how long the killed may take to disappear before we go on
+	// without them and say so.
+	dying = 2 * time.Second
+	// blindTick is how often we look for the exit where there is no pidfd.
+	blindTick = 5 * time.Millisecond
+	// stuckTick is how often KILL is repeated to a leader that doesn't die.
+	stuckTick = time.Second
+)
+
+// execution is one attempt under way. It is driven by one goroutine, which
+// sleeps in one poll(2) over the process, its output and the wake-up call.
+type execution struct {
+	*Runner
+	*Attempt
+	begin   time.Time
+	result  jobs.Result
+	printed Printed
+
+	argv   []string
+	env    []string // as it was last tried
+	shared *specEnv
+	slot   *slot
+	pipes  [2]pipe // [1] only with Print: else stderr goes the way of stdout
+	out    mixed
+	log    *os.File
+
+	resultDir, resultName string
+	resultFd              int
+
+	proc   *os.Process
+	born   uint64 // start time of the process, clock ticks since boot
+	exited bool   // the leader has; it is reaped at the very end
+	hunt   *hunt  // set once we are ending the attempt
+}
+
+// attend sees a started process through to its end.
+func (x *execution) attend(ctx, kill context.Context) {
+	x.result.Ending, x.result.Error = jobs.Exited, "" // whatever an earlier try said
+	x.born, _ = StartTime(x.proc.Pid)
+	if x.Started != nil {
+		x.Started(x.proc.Pid, x.born)
+	}
+	if x.LogDir != "" {
+		var err error
+		if x.log, err = openLog(x.Attempt); err != nil {
+			x.note("no log: %s", err)
+		}
+	}
+	defer context.AfterFunc(ctx, x.slot.rouse)()
+	defer context.AfterFunc(kill, x.slot.rouse)()
+
+	watched := false
+	if !x.noPidfd {
+		watched = x.proc.WithHandle(func(pidfd uintptr) { x.watch(ctx, kill, int(pidfd)) }) == nil
+	}
+	if !watched {
+		x.watch(ctx, kill, -1)
+	}
+	if x.hunt == nil {
+		x.linger()
+	}
+	// The leader is not reaped yet, so its group's number can't be a stranger's.
+	x.signalGroup(unix.SIGKILL)
+	x.reap()
+	x.awaitGroup()
+	x.closeWrites()
+	x.drain()
+	x.readAnswer()
+	x.result.Output = x.out.output()
+}
+
+// watch returns when the leader has exited and, where we are ending the
+// attempt, everything else of it is gone too.
+func (x *execution) watch(ctx, kill context.Context, pidfd int) {
+	deadline := time.Time{}
+	if timeout := x.Spec.Policy.Timeout; timeout > 0 {
+		deadline = x.begin.Add(timeout)
+	}
+	for next := deadline; ; {
+		if x.sleep(pidfd, next) {
+			if x.hunt == nil {
+				return // before it was told to, if it was
+			}
+			x.hunt.hurry() // perhaps nothing else is left
+		}
+		now := time.Now()
+		ending, atOnce, told := interrupted(ctx, kill)
+		switch {
+		case x.hunt != nil:
+			if told && atOnce {
+				x.hunt.killFrom(now)
+			}
+		case told:
+			x.end(ending, atOnce, now)
+		case !deadline.IsZero() && !now.Before(deadline):
+			x.end(jobs.TimedOut, false, now)
+		default:
+			continue
+		}
+		if x.pursue(now) {
+			return
+		}
+		next = x.hunt.next
+	}
+}
+
+// sleep waits for the first of: exit, output, a wake-up call, next (zero:
+// never). It takes the output and says whether the leader has exited just now.
+// Without a pidfd (-1) it looks often.
+func (x *execution) sleep(pidfd int, next time.Time) (exited bool) {
+	if x.exited {
+		pidfd = -1 // it would be readable for ever
+	}
+	blind := pidfd < 0 && !x.exited
+	wait := -1
+	if !next.IsZero() {
+		// Rounded up: waking early would mean one more turn for nothing.
+		wait = int(min(max(time.Until(next)+time.Millisecond-1, 0)/time.Millisecond, math.MaxInt32))
+	}
+	if tick := int(blindTick / time.Millisecond); blind && (wait < 0 || wait > tick) {
+		wait = tick
+	}
+	fds := [...]unix.PollFd{
+		{Fd: int32(pidfd), Events: unix.POLLIN},
+		{Fd: int32(x.slot.fd), Events: unix.POLLIN},
+		{Fd: int32(x.pipes[0].read), Events: unix.POLLIN},
+		{Fd: int32(x.pipes[1].read), Events: unix.POLLIN},
+	}
+	if n, err := unix.Poll(fds[:], wait); err == nil && n > 0 { // else EINTR: the runtime interrupts its threads
+		if fds[1].Revents != 0 {
+			x.slot.quiet()
+		}
+		for i := range x.pipes {
+			if fds[2+i].Revents != 0 {
+				x.take(i)
+			}
+		}
+		exited = fds[0].Revents != 0
+	}
+	exited = exited || blind && x.hasExited()
+	x.exited = x.exited || exited
+	return exited
+}
+
+// hasExited says whether the leader is dead, without reaping it.
+func (x *execution) hasExited() bool {
+	var info unix.Siginfo
+	for {
+		err := unix.Waitid(unix.P_PID, x.proc.Pid, &info, unix.WEXITED|unix.WNOWAIT|unix.WNOHANG, nil)
+		if err == unix.EINTR {
+			continue
+		}
+		return err != nil || info.Signo != 0
+	}
+}
+
+// end begins the end that we give to an attempt.
+func (x *execution) end(ending jobs.Ending, atOnce bool, now time.Time) {
+	x.result.Ending = ending
+	x.hunt = newHunt([]Orphan{{Mark: x.Mark, PID: x.proc.Pid, Start: x.born}})
+	x.hunt.group = x.proc.Pid
+	if atOnce {
+		x.hunt.killFrom(now)
+		return
+	}
+	x.hunt.killFrom(now.Add(x.Spec.Policy.KillAfter))
+	x.signalGroup(unix.SIGTERM)
+	x.signalGroup(unix.SIGCONT) // what is stopped can't hear TERM
+}
+
+// pursue does the next pass of the hunt, when it is due. true: all is over.
+func (x *execution) pursue(now time.Time) bool {
+	h := x.hunt
+	if now.Before(h.next) {
+		return x.exited && h.over
+	}
+	if h.killing(now) {
+		x.signalGroup(unix.SIGKILL)
+	}
+	if err := h.pass(now); err != nil {
+		// No /proc: the group is all that we can reach, through its leader.
+		h.over = true
+		h.next = now.Add(passPause)
+	} else if h.over && !x.exited {
+		// A leader that KILL does not end (stuck in the kernel, or another
+		// user's) is still at work on the item: wait for it, however long.
+		h.next = now.Add(stuckTick)
+	}
+	return x.exited && h.over
+}
+
+func (x *execution) signalGroup(sig syscall.Signal) {
+	_ = unix.Kill(-x.proc.Pid, sig)
+}
+
+// linger reads on after the leader's exit while others of its group hold the
+// output open, but not for long.
+func (x *execution) linger() {
+	x.closeWrites()
+	until := time.Now().Add(stragglers)
+	for {
+		var fds [2]unix.PollFd
+		open := 0
+		for i := range x.pipes {
+			fds[i] = unix.PollFd{Fd: int32(x.pipes[i].read), Events: unix.POLLIN}
+			n, ended := 1, false
+			for n > 0 && time.Now().Before(until) {
+				n, ended = x.take(i)
+			}
+			if ended {
+				x.pipes[i].closeRead()
+				fds[i].Fd = -1
+			} else {
+				open++
+			}
+		}
+		left := time.Until(until)
+		if open == 0 || left <= 0 {
+			return
+		}
+		_, _ = unix.Poll(fds[:], int((left+time.Millisecond-1)/time.Millisecond))
+	}
+}
+
+// drain takes what still stands in the pipes.
+func (x *execution) drain() {
+	for i := range x.pipes {
+		for taken, n := 0, 1; n > 0 && taken < lastWords; taken += n {
+			n, _ = x.take(i)
+		}
+	}
+}
+
+// reap collects the exit status.
+func (x *execution) reap() {
+	state, err := x.proc.Wait()
+	if err != nil { // nobody else waits for our children
+		x.result.Error = "its exit status could not be read: " + err.Error()
+		x.result.ExitCode = -1
+		return
+	}
+	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		x.result.Signal = int(status.Signal())
+		if x.result.SignalName = unix.SignalName(status.Signal()); x.result.SignalName == "" {
+			x.result.SignalName = fmt.Sprintf("signal %d", x.result.Signal)
+		}
+	} else {
+		x.result.ExitCode = state.ExitCode()
+	}
+	if usage, ok := state.SysUsage().(*syscall.Rusage); ok {
+		x.result.MaxRSS = peakMemory(usage.Maxrss)
+	}
+}
+
+// peakMemory turns a child's ru_maxrss (KiB) into bytes. The kernel counts
+// the memory of the process that forked it until exec, so anything up to our
+// own peak may be ours and says nothing of the child: 0, unknown.
+func peakMemory(maxrss int64) int64 {
+	var self unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_SELF, &self) == nil && maxrss <= self.Maxrss {
+		return 0
+	}
+	return maxrss << 10
+}
+
+// awaitGroup returns when nobody is left of the group, to which KILL has been
+// sent. KILL to a group misses nobody (a fork under way is restarted and dies),
+// but dying takes a moment, and whatever runs next must not meet the dying.
+func (x *execution) awaitGroup() {
+	begin := time.Now()
+	for pause := 200 * time.Microsecond; ; pause = min(2*pause, passPause) {
+		if errors.Is(unix.Kill(-x.proc.Pid, 0), unix.ESRCH) {
+			return
+		}
+		if took := time.Since(begin); took > 2*passPause {
+			// It may consist of zombies, where their new parent doesn't reap.
+			members, err := groupMembers(x.proc.Pid, x.born)
+			if err == nil && len(members) == 0 {
+				return
+			}
+			if took < dying {
+				time.Sleep(pause)
+				continue
+			}
+			for _, p := range members {
+				x.note("process %d (%s) of its group could not be ended", p.PID, p.Name)
+			}
+			return
+		}
+		time.Sleep(pause)
+	}
+}
+
+// take moves one buffer full from pipe i to wherever output is kept, and says
+// how much it was. ended: no writer is left.
+func (x *execution) take(i int) (n int, ended bool) {
+	n, ended = x.pipes[i].take(x.slot.buf[:])
+	b := x.slot.buf[:n]
+	if n == 0 {
+		return 0, ended
+	}
+	x.out.write(b)
+	if x.log != nil {
+		if _, err := x.log.Write(b); err != nil {
+			x.note("the log is not whole: %s", err)
+			x.log.Close()
+			x.log = nil
+		}
+	}
+	if x.Print {
+		stream := &x.printed.Stdout
+		if i == 1 {
+			stream = &x.printed.Stderr
+		}
+		stream.keep(b, func() (*os.File, error) { return x.temp.file(x.uniqueName("output-")) })
+	}
+	return n, ended
+}
+
+func (x *execution) readAnswer() {
+	answer, err := readAnswer(x.resultFd, x.resultName)
+	if err != nil {
+		x.result.AnswerError = "$BATCHQ_RESULT: " + err.Error()
+	}
+	x.result.Answer = answer
+	x.temp.discard(x.resultFd, x.resultDir, x.resultName)
+}
+
+func (x *execution) note(format string, args ...any) {
+	x.printed.Notes = append(x.printed.Notes, fmt.Sprintf(format, args...))
+}
+
+func (x *execution) closeWrites() {
+	for i := range x.pipes {
+		x.pipes[i].closeWrite()
+	}
+}
+
+func (x *execution) closePipes() {
+	for i := range x.pipes {
+		x.pipes[i].closeWrite()
+		x.pipes[i].closeRead()
+	}
+}
+
+// close gives back whatever the attempt still has open.
+func (x *execution) close() {
+	x.closePipes()
+	if x.log != nil {
+		if err := x.log.Close(); err != nil {
+			x.note("the log is not whole: %s", err)
+		}
+	}
+	for _, s := range []*Stream{&x.printed.Stdout, &x.printed.Stderr} {
+		if s.err != nil {
+			x.note("not all of its output is kept for printing: %s", s.err)
+		}
+	}
+	if x.hunt != nil {
+		for _, p := range x.hunt.left {
+			x.note("process %d (%s) could not be ended: %s", p.PID, p.Name, p.Reason)
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package lease
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// lockPath is the file whose lock a run holds for life, beside the database.
+func lockPath(database, token string) string { return database + "-run-" + token }
+
+// acquire makes a run's lock file and locks it. The kernel gives the lock
+// back at any death, so that it says what no timer can: whether a run lives.
+func acquire(database, token string) (*os.File, error) {
+	path := lockPath(database, token)
+	// 0600 and close-on-exec: a command must not keep our lock alive.
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR|syscall.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock file: %w", err)
+	}
+	fail := func(err error) (*os.File, error) {
+		return nil, errors.Join(fmt.Errorf("lock file %s: %w", path, err), f.Close(), os.Remove(path))
+	}
+	if err := f.Chmod(0o600); err != nil {
+		return fail(err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return fail(err)
+	}
+	// Another run clears away lock files that nobody holds; between the
+	// making and the locking this one looked like that.
+	mine, err := f.Stat()
+	if err != nil {
+		return fail(err)
+	}
+	linked, err := os.Stat(path)
+	if err != nil || !os.SameFile(mine, linked) {
+		return nil, errors.Join(errLockGone, f.Close())
+	}
+	return f, adoptOwner(f, database)
+}
+
+// errLockGone: the file was cleared away before it was locked; try another name.
+var errLockGone = errors.New("lock file was removed")
+
+// adoptOwner gives root's lock file to the owner of the database, whose later
+// runs must be able to look at it.
+func adoptOwner(f *os.File, database string) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	info, err := os.Stat(database)
+	if err != nil {
+		return err
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Uid != 0 {
+		return f.Chown(int(st.Uid), int(st.Gid))
+	}
+	return nil
+}
+
+// sign is what a lock file says about its run.
+type sign int8
+
+const (
+	lives   sign = iota // somebody holds the lock
+	died                // the file is there and nobody holds it
+	unknown             // no file, or it can't be read: only the lease counts
+)
+
+// probe asks a lock file whether its run lives. It never creates the file:
+// that would make a run look dead whose file was removed.
+func probe(path string) sign {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_CLOEXEC|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return unknown
+	}
+	defer f.Close()
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
+	switch {
+	case err == nil:
+		return died
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		return lives
+	}
+	return unknown
+}
+
+// clearLocks removes lock files that belong to no run in the book and that
+// nobody holds: a run was killed between making its file and writing its row.
+func clearLocks(database string, known map[string]bool) error {
+	prefix := lockPath(database, "")
+	entries, err := os.ReadDir(filepath.Dir(database))
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		path := filepath.Join(filepath.Dir(database), e.Name())
+		token, ours := strings.CutPrefix(path, prefix)
+		if !ours || known[token] {
+			continue
+		}
+		f, err := os.OpenFile(path, os.O_RDWR|syscall.O_CLOEXEC|syscall.O_NONBLOCK, 0)
+		if err != nil {
+			continue // gone meanwhile, or not ours to touch
+		}
+		// Exclusive: nobody may be about to lock it. Who made it and has not
+		// locked it yet will see that it is gone.
+		if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+			_ = os.Remove(path) // somebody else may have been faster
+		}
+		if err := f.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,314 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"batchq/jobs"
+	"batchq/jobs/handler"
+	"batchq/store"
+)
+
+// Rescue takes over from every run that is dead. What it had not started is
+// ready when Rescue returns; what it had started is ready as soon as its
+// processes have been ended, which goes on in the background: Woken tells,
+// and Pending counts.
+func (r *Run) Rescue(ctx context.Context) error {
+	others, err := r.own.OtherRuns(ctx, r.Info.ID)
+	if err != nil {
+		return err
+	}
+	known := map[string]bool{r.Info.Token: true}
+	for _, o := range others {
+		if !o.Ended {
+			known[o.Token] = true
+		}
+	}
+	for _, o := range others {
+		why, dead, err := r.dead(ctx, o)
+		if err != nil {
+			return err
+		}
+		if !dead {
+			continue
+		}
+		if err := r.takeOver(ctx, o, why); err != nil {
+			return err
+		}
+	}
+	if err := clearLocks(r.database, known); err != nil {
+		return fmt.Errorf("clearing lock files: %w", err)
+	}
+	return r.tendOrphans(ctx)
+}
+
+// dead says whether another run has died, and how that was found.
+func (r *Run) dead(ctx context.Context, o store.OtherRun) (why store.Death, dead bool, err error) {
+	if o.Ended || o.BootID != r.Info.BootID {
+		return store.DeathLock, true, nil // it said so itself, or nothing survives a boot
+	}
+	s := probe(lockPath(r.database, o.Token))
+	if s == died {
+		return store.DeathLock, true, nil
+	}
+	if s == unknown && o.Held == 0 && r.sameProcesses(o.RunInfo) && !runs(o.RunInfo) {
+		return store.DeathLock, true, nil // it holds nothing; its row alone is left
+	}
+	if !o.Lapsed {
+		return "", false, nil
+	}
+	// A clock step or a resumed laptop is not a death: a run that lives renews
+	// before the second look, half a lease after the first.
+	since, length, err := r.own.NoteLapse(ctx, o.ID)
+	if err != nil || length == 0 || since < length/2 {
+		return "", false, err
+	}
+	r.end(ctx, o.RunInfo)
+	return store.DeathLease, true, nil
+}
+
+// sameProcesses says whether this process can ask the kernel about o's.
+func (r *Run) sameProcesses(o store.RunInfo) bool {
+	return o.BootID == r.Info.BootID && o.PIDNS == r.Info.PIDNS
+}
+
+// runs says whether the very process that a run was is still there.
+func runs(o store.RunInfo) bool {
+	start, err := handler.StartTime(o.PID)
+	return err == nil && start == o.PIDStart
+}
+
+// end kills a run that has not renewed its lease for one and a half of them
+// (it hangs, or is stopped), if it can be told from a stranger with its pid.
+func (r *Run) end(ctx context.Context, o store.RunInfo) {
+	if !r.sameProcesses(o) || o.PID == os.Getpid() || !runs(o) {
+		return
+	}
+	r.note(jobs.Note{Level: jobs.NoteMust, Text: fmt.Sprintf("run %d (pid %d) let its lease lapse twice: ending it", o.ID, o.PID)})
+	if err := syscall.Kill(o.PID, syscall.SIGKILL); err != nil {
+		r.note(jobs.Note{Level: jobs.NoteMust, Text: fmt.Sprintf("run %d (pid %d) can't be ended: %v", o.ID, o.PID, err)})
+		return
+	}
+	for deadline := time.Now().Add(2 * time.Second); runs(o) && time.Now().Before(deadline); {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+func (r *Run) takeOver(ctx context.Context, o store.OtherRun, why store.Death) error {
+	var sum store.Taken
+	for {
+		t, err := r.own.TakeOver(ctx, o.ID, r.Info.ID, why, r.lease)
+		if err != nil {
+			return err
+		}
+		sum.Freed, sum.Orphans = sum.Freed+t.Freed, sum.Orphans+t.Orphans
+		if !t.More {
+			break
+		}
+	}
+	if o.Token != "" {
+		if err := handler.Clean(o.Token); err != nil {
+			r.note(jobs.Note{Level: jobs.NoteDetail, Text: err.Error()})
+		}
+	}
+	if o.Token != "" && !o.Ended {
+		// Its row is closed; another rescuer may have been faster with the file.
+		if err := os.Remove(lockPath(r.database, o.Token)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("removing the lock file of run %d: %w", o.ID, err)
+		}
+	}
+	if sum.Freed+sum.Orphans > 0 {
+		who := fmt.Sprintf("run %d is dead", o.ID)
+		if o.ID == 0 {
+			who = "a claim was missing"
+		}
+		r.note(jobs.Note{Level: jobs.NoteInfo, Text: fmt.Sprintf("%s: %d unstarted items taken back, %d started ones to look at", who, sum.Freed, sum.Orphans)})
+		r.wakeUp()
+	}
+	return nil
+}
+
+func (r *Run) wakeUp() {
+	select {
+	case r.wake <- struct{}{}:
+	default: // it is awake
+	}
+}
+
+// Pending is how many started items of dead runs wait under this run for
+// their processes to end, and whether that was tried and failed: then waiting
+// for it does not help.
+func (r *Run) Pending() (orphans int, stuck bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.orphans, r.stuck && !r.busy
+}
+
+// tendOrphans sees to it that what dead runs left behind is being ended.
+func (r *Run) tendOrphans(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.busy {
+		return nil
+	}
+	orphans, err := r.own.Orphans(ctx, r.Info.ID)
+	if err != nil {
+		return err
+	}
+	r.orphans = len(orphans)
+	if r.orphans == 0 {
+		r.stuck = false
+		return nil
+	}
+	r.busy = true
+	r.ending.Go(func() {
+		left := r.settleOrphans(ctx, orphans)
+		r.mu.Lock()
+		r.orphans, r.busy, r.stuck = left, false, left > 0
+		r.mu.Unlock()
+		r.wakeUp()
+	})
+	return nil
+}
+
+// settleOrphans ends what is left of each orphan and moves its item on. It
+// returns how many must stay held.
+func (r *Run) settleOrphans(ctx context.Context, orphans []store.Orphan) (left int) {
+	var here []store.Orphan
+	for _, o := range orphans {
+		switch {
+		case o.Owner.BootID != r.Info.BootID:
+			left += r.settle(ctx, o) // nothing survives a boot
+		case o.Owner.PIDNS != r.Info.PIDNS:
+			left += r.outlast(ctx, o)
+		default:
+			here = append(here, o)
+		}
+	}
+	return left + r.endProcesses(ctx, here)
+}
+
+// outlast handles an orphan whose processes can't be seen from here: it is
+// over when its timeout would have ended it.
+func (r *Run) outlast(ctx context.Context, o store.Orphan) (left int) {
+	bound := o.Policy.Timeout + o.Policy.KillAfter
+	if o.Policy.Timeout > 0 && o.Age >= bound {
+		return r.settle(ctx, o)
+	}
+	text := fmt.Sprintf("item %d was started in another pid namespace: it stays held", o.Item)
+	if o.Policy.Timeout > 0 {
+		text += fmt.Sprintf(" until its timeout is over, in %s", (bound - o.Age).Round(time.Second))
+	} else {
+		text += "; it has no timeout: drop it when you know that it has ended"
+	}
+	r.note(jobs.Note{Level: jobs.NoteInfo, Text: text})
+	return 1
+}
+
+// endProcesses ends what the orphans left on this host. Those of which
+// nothing is left are settled first, and each of the others by itself: one
+// that ignores TERM keeps no other waiting.
+func (r *Run) endProcesses(ctx context.Context, orphans []store.Orphan) (left int) {
+	if len(orphans) == 0 {
+		return 0
+	}
+	marks := make([]handler.Orphan, len(orphans))
+	for i, o := range orphans {
+		marks[i] = handler.Orphan{Mark: mark(o.Owner.Token, o.Item, o.Attempt), PID: o.PID, Start: o.PIDStart}
+	}
+	alive, err := seen(ctx, marks)
+	if err != nil {
+		r.note(jobs.Note{Level: jobs.NoteMust, Text: "what a dead run left behind can't be looked for: " + err.Error()})
+		return len(orphans)
+	}
+	var stay atomic.Int64
+	var ending sync.WaitGroup
+	for i, o := range orphans {
+		if !alive[i] {
+			stay.Add(int64(r.settle(ctx, o)))
+			continue
+		}
+		ending.Go(func() { stay.Add(int64(r.endOne(ctx, o, marks[i]))) })
+	}
+	ending.Wait()
+	return int(stay.Load())
+}
+
+// seen says which orphans have processes. It looks twice, because what is
+// executing a new program at the moment of one look bears no mark.
+func seen(ctx context.Context, marks []handler.Orphan) (alive map[int]bool, err error) {
+	alive = map[int]bool{}
+	for range 2 {
+		found, err := handler.Survivors(marks)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range found {
+			alive[p.Orphan] = true
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	return alive, nil
+}
+
+func (r *Run) endOne(ctx context.Context, o store.Orphan, m handler.Orphan) (left int) {
+	still, err := handler.End(ctx, []handler.Orphan{m}, o.Policy.KillAfter)
+	if ctx.Err() != nil {
+		return 1
+	}
+	if err != nil {
+		r.note(jobs.Note{Level: jobs.NoteMust, Text: fmt.Sprintf("item %d: what its dead run left behind can't be ended: %v", o.Item, err)})
+		return 1
+	}
+	for _, p := range still {
+		r.note(jobs.Note{Level: jobs.NoteMust, Text: fmt.Sprintf("job %s, item %d stays held: process %d (%s), left by the dead run %d, can't be ended: %s",
+			o.It.Job, o.Item, p.PID, p.Name, o.Owner.ID, p.Reason)})
+	}
+	if len(still) > 0 {
+		return 1
+	}
+	return r.settle(ctx, o)
+}
+
+// settle charges the crash. It returns 1 when the item stays held.
+func (r *Run) settle(ctx context.Context, o store.Orphan) (left int) {
+	v := o.Policy.AfterCrash(o.It)
+	err := r.own.SettleOrphan(context.WithoutCancel(ctx), r.Info.ID, o, v)
+	switch {
+	case errors.Is(err, store.ErrStale):
+		return 0 // it has changed hands: no longer ours to settle
+	case err != nil:
+		r.note(jobs.Note{Level: jobs.NoteInfo, Text: fmt.Sprintf("item %d: %v; trying again", o.Item, err)})
+		return 1
+	}
+	r.tell(o, v)
+	r.wakeUp()
+	return 0
+}
+
+// tell says what became of an orphan, and counts those that it cost for good.
+func (r *Run) tell(o store.Orphan, v jobs.Verdict) {
+	level, text := jobs.NoteInfo, fmt.Sprintf("job %s, item %d: %s", o.It.Job, o.Item, v.Reason)
+	if v.To == jobs.Dead {
+		level = jobs.NoteMust
+		text += ": set aside in the dead-letter list"
+		r.mu.Lock()
+		r.buried = append(r.buried, Buried{o.It.Job, o.It.Scope})
+		r.mu.Unlock()
+	}
+	r.note(jobs.Note{Level: level, Text: text})
+}

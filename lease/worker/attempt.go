@@ -1,0 +1,72 @@
+package worker
+
+import (
+	"context"
+
+	"batchq/jobs"
+	"batchq/jobs/handler"
+	"batchq/store"
+)
+
+// attempt is one execution in flight.
+type attempt struct {
+	*held
+	number  int
+	cancel  context.CancelCauseFunc
+	process chan store.Process // its pid, once
+	noted   bool               // the pid is recorded
+	pid     store.Process
+
+	// set when it has ended
+	result  jobs.Result
+	printed handler.Printed
+	verdict jobs.Verdict
+}
+
+// launch executes an item whose start is recorded.
+func (w *Worker) launch(h *held, st store.Started) {
+	h.Held, h.item.Attempt, h.item.Payload, h.item.State = st.Held, st.Attempt, st.Payload, jobs.Running
+	ctx, cancel := context.WithCancelCause(w.attempts)
+	a := &attempt{held: h, number: st.Attempt, cancel: cancel, process: make(chan store.Process, 1)}
+	w.inFlight[h.Item] = a
+	h.lane.running++
+	w.progress.Started(h.item)
+	in := handler.Attempt{
+		Item: h.item, Spec: h.spec, Claim: h.Claim,
+		IdempotencyKey: h.item.IdempotencyKey(w.identity),
+		Mark:           w.run.Mark(h.Item, st.Attempt),
+		Print:          w.plan.Print != nil,
+		LogDir:         w.plan.LogDir,
+		Started: func(pid int, start uint64) {
+			a.process <- store.Process{Held: st.Held, PID: pid, Start: start}
+		},
+	}
+	w.pidsSoon()
+	go func() {
+		a.result, a.printed = w.runner.Run(ctx, w.hard, in)
+		w.ended <- a
+	}()
+}
+
+// collect takes what has ended without waiting.
+func (w *Worker) collect() {
+	for {
+		select {
+		case a := <-w.ended:
+			w.end(a)
+		default:
+			return
+		}
+	}
+}
+
+// end judges an attempt that has ended; write records it.
+func (w *Worker) end(a *attempt) {
+	a.cancel(nil)
+	a.verdict = w.jobs[a.item.Job].judge(a.item, a.result, random)
+	for _, text := range a.printed.Notes {
+		w.note(jobs.NoteInfo, "item %d: %s", a.Item, text)
+	}
+	w.summary.PeakBytes = max(w.summary.PeakBytes, a.result.MaxRSS)
+	w.pending = append(w.pending, a)
+}

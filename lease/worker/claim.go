@@ -1,0 +1,110 @@
+package worker
+
+import (
+	"context"
+	"time"
+
+	"batchq/jobs"
+	"batchq/store"
+)
+
+// claim takes more for every lane that has a free slot and nothing held for
+// it. It returns true when something was taken.
+func (w *Worker) claim() (took bool, err error) {
+	if !w.retryAt.IsZero() {
+		return false, nil
+	}
+	if err := w.giveUpJobs(); err != nil {
+		return false, err
+	}
+	if w.closing != "" {
+		return false, nil
+	}
+	now := time.Now()
+	for _, l := range w.lanes {
+		if err := w.releaseStale(l, now); err != nil {
+			return false, err
+		}
+		if !l.nextDue.IsZero() && !now.Before(l.nextDue) {
+			l.look, l.nextDue = true, time.Time{}
+		}
+		// What it holds no longer fills its slots.
+		if !l.look || len(l.held) >= l.free() || l.free() == 0 {
+			continue
+		}
+		n := l.room(w.plan.Batch, w.limit)
+		if n == 0 {
+			continue
+		}
+		got, err := w.claimLane(l, n)
+		if err != nil {
+			return false, err
+		}
+		took = took || got
+	}
+	return took, nil
+}
+
+// giveUpJobs releases what is held of jobs that the run starts no more.
+func (w *Worker) giveUpJobs() error {
+	return w.release(func(h *held) bool { return w.jobs[h.item.Job].out != "" })
+}
+
+// releaseStale gives back what was held unstarted for a whole lease: a
+// promotion, a pause or an urgent item must not wait behind a held batch.
+func (w *Worker) releaseStale(l *lane, now time.Time) error {
+	if len(l.held) == 0 || now.Sub(l.held[0].since) < w.plan.Lease {
+		return nil
+	}
+	l.look = true
+	return w.release(func(h *held) bool { return h.lane == l })
+}
+
+func (w *Worker) claimLane(l *lane, n int) (took bool, err error) {
+	var specs []*jobs.Spec
+	for _, s := range l.Jobs {
+		if w.jobs[s.Name].out == "" {
+			specs = append(specs, s)
+		}
+	}
+	if len(specs) == 0 {
+		l.look = false
+		return false, nil
+	}
+	c, err := w.store.Claim(context.Background(), store.ClaimRequest{Run: w.run.Info.ID, Lane: l.Name, Jobs: specs,
+		Limits: w.limits, Scope: w.plan.Scope, Max: n, Skip: w.skip, Lease: w.plan.Lease})
+	if err != nil {
+		if w.patient(err) {
+			return false, nil
+		}
+		return false, err
+	}
+	w.failing = false
+	l.look, l.full, l.passed = false, nil, c.Passed > 0
+	if c.LaneFull {
+		l.full = &FullLane{Name: l.Name, Slots: l.Slots, InUse: c.InUse, Holders: c.Holders}
+		return false, nil
+	}
+	if len(c.Items) == 0 {
+		if c.NextDue >= 0 {
+			l.dueSoon(time.Now(), c.NextDue)
+		}
+		return false, nil
+	}
+	w.run.Hold(c.ID)
+	w.rescued = false
+	w.summary.Claims++
+	w.claims[c.ID] = len(c.Items)
+	since := time.Now()
+	for _, it := range c.Items {
+		l.held = append(l.held, &held{Held: store.Held{Item: it.ID, Claim: c.ID}, lane: l, item: it, spec: w.jobs[it.Job].spec, since: since})
+	}
+	if w.plan.Once {
+		l.allow = 0 // its one claim is taken
+	}
+	if w.limit >= 0 {
+		w.limit -= len(c.Items)
+	}
+	l.look = true // there may be more: ask again when these no longer fill the slots
+	return true, nil
+}

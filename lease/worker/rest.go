@@ -1,0 +1,195 @@
+package worker
+
+import (
+	"context"
+	"time"
+
+	"batchq/jobs"
+)
+
+// pollPause is how often an idle lane looks whether another process has
+// brought something. The look costs no lock and no read of the list.
+const pollPause = 250 * time.Millisecond
+
+// over says whether the run is through. It is asked when a turn found nothing
+// to do.
+func (w *Worker) over() (bool, error) {
+	if len(w.inFlight) > 0 || w.failing {
+		return false, nil
+	}
+	for _, l := range w.lanes {
+		if len(l.held) > 0 {
+			return false, nil
+		}
+	}
+	if w.closing != "" || w.hard.Err() != nil {
+		return true, nil
+	}
+	// What a dead run had started comes back as soon as its processes have
+	// been ended: that is being done, and is worth waiting for.
+	if orphans, stuck := w.run.Pending(); orphans > 0 && !stuck {
+		return false, nil
+	}
+	if again, err := w.lookAgain(); again || err != nil {
+		return false, err
+	}
+	w.suspectJobs()
+	if w.plan.Wait {
+		return w.nothingLeft()
+	}
+	w.sayFull()
+	return true, nil
+}
+
+// lookAgain makes sure that nothing has come while the last look was made,
+// and that no dead run is what fills a lane.
+func (w *Worker) lookAgain() (again bool, err error) {
+	changed, err := w.store.Changed(context.Background())
+	if err != nil {
+		return false, err
+	}
+	full := false
+	for _, l := range w.lanes {
+		full = full || l.full != nil
+	}
+	if full && !w.rescued {
+		w.rescued = true
+		if err := w.run.Rescue(context.Background()); err != nil {
+			return false, err
+		}
+		changed = true
+	}
+	if changed && w.lookEverywhere() {
+		// One look decides: a database that is never quiet must not keep a
+		// run that has nothing to do.
+		took, err := w.claim()
+		if err != nil || took {
+			return true, err
+		}
+		orphans, stuck := w.run.Pending()
+		return orphans > 0 && !stuck, nil
+	}
+	return false, nil
+}
+
+// lookEverywhere lights every lane that may still claim, and says whether there is one.
+func (w *Worker) lookEverywhere() (any bool) {
+	for _, l := range w.lanes {
+		if l.room(w.plan.Batch, w.limit) > 0 {
+			l.look, any = true, true
+		}
+	}
+	return any
+}
+
+// suspectJobs gives up jobs whose every item ended with 126 or 127, now that
+// none is left that could prove the command.
+func (w *Worker) suspectJobs() {
+	for _, j := range w.jobs {
+		if len(j.suspects) > 0 && !j.proven {
+			w.broken(j, j.suspicion())
+		}
+	}
+}
+
+// nothingLeft is the end of --wait: everything asked for is settled, or what
+// is left can't be settled by this run.
+func (w *Worker) nothingLeft() (bool, error) {
+	var names []string
+	for name, j := range w.jobs {
+		if j.out == "" && j.lane.room(w.plan.Batch, w.limit) > 0 {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return true, nil
+	}
+	c, err := w.store.Counts(context.Background(), names, w.plan.Scope)
+	return c.Left() == 0, err
+}
+
+// sayFull records the lanes that are left because others hold all their slots.
+func (w *Worker) sayFull() {
+	for _, l := range w.lanes {
+		if l.full != nil {
+			w.summary.FullLanes = append(w.summary.FullLanes, *l.full)
+		}
+	}
+}
+
+// rest waits for the next thing to happen.
+func (w *Worker) rest(soft context.Context) error {
+	timer := time.NewTimer(time.Until(w.nextTime()))
+	defer timer.Stop()
+	softly := soft.Done()
+	if soft.Err() != nil {
+		softly = nil // known, and it stays so
+	}
+	hardly := w.hard.Done()
+	if w.hard.Err() != nil {
+		hardly = nil
+	}
+	select {
+	case a := <-w.ended:
+		w.end(a)
+	case claims := <-w.run.Lost():
+		w.lose(claims)
+	case <-w.run.Woken():
+		w.lookEverywhere()
+	case err := <-w.fatal:
+		w.note(jobs.NoteMust, "%v: ending what runs", err)
+		return err
+	case <-softly:
+	case <-hardly:
+	case <-timer.C:
+		return w.poll()
+	}
+	return nil
+}
+
+// poll lights the lanes when another process has changed something.
+func (w *Worker) poll() error {
+	if w.closing != "" {
+		return nil
+	}
+	changed, err := w.store.Changed(context.Background())
+	if err != nil && w.patient(err) {
+		return nil
+	}
+	if changed {
+		w.lookEverywhere()
+	}
+	return err
+}
+
+// nextTime is when the loop has to turn again though nothing happens.
+func (w *Worker) nextTime() time.Time {
+	now := time.Now()
+	next := now.Add(time.Hour)
+	sooner := func(t time.Time) {
+		if !t.IsZero() && t.Before(next) {
+			next = t
+		}
+	}
+	sooner(w.retryAt)
+	sooner(w.pidsAt)
+	if w.attempts.Err() == nil {
+		sooner(w.graceEnd)
+	}
+	if w.closing != "" {
+		return next
+	}
+	if w.plan.MaxRuntime > 0 {
+		sooner(w.started.Add(w.plan.MaxRuntime))
+	}
+	for _, l := range w.lanes {
+		if l.free() > 0 && len(l.held) < l.free() {
+			sooner(now.Add(pollPause))
+			sooner(l.nextDue)
+		}
+		if len(l.held) > 0 {
+			sooner(l.held[0].since.Add(w.plan.Lease))
+		}
+	}
+	return next
+}

@@ -1,0 +1,150 @@
+package report
+
+import (
+	"io"
+	"strings"
+
+	"github.com/olekukonko/tablewriter"
+	"github.com/olekukonko/tablewriter/pkg/twwidth"
+	"github.com/olekukonko/tablewriter/renderer"
+	"github.com/olekukonko/tablewriter/tw"
+)
+
+// table is rows for people. Cells must be safe already (see Safe).
+type table struct {
+	columns []column
+	rows    [][]string
+}
+
+// column is one column of a table.
+type column struct {
+	title string
+	right bool // numbers stand on the right
+	flex  bool // may be cut when the terminal is too narrow
+}
+
+func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
+
+// minFlex is how far a column is cut at most: less would tell nothing.
+const minFlex = 12
+
+// write draws the table, at most width columns of the terminal wide where that
+// can be done by cutting flexible columns; width 0 is a terminal without end.
+func (t *table) write(w io.Writer, width int) error {
+	t.fit(width)
+	align := make([]tw.Align, len(t.columns))
+	titles := make([]string, len(t.columns))
+	for i, c := range t.columns {
+		titles[i], align[i] = c.title, tw.AlignLeft
+		if c.right {
+			align[i] = tw.AlignRight
+		}
+	}
+	out := tablewriter.NewTable(&trimmer{w: w},
+		tablewriter.WithRenderer(renderer.NewBlueprint(tw.Rendition{
+			Borders:  tw.BorderNone,
+			Settings: tw.Settings{Separators: tw.SeparatorsNone, Lines: tw.LinesNone},
+		})),
+		tablewriter.WithHeaderAutoFormat(tw.Off), // titles are written as they are meant
+		tablewriter.WithRowAutoWrap(tw.WrapNone), // one item, one line
+		tablewriter.WithHeaderAutoWrap(tw.WrapNone),
+		tablewriter.WithTrimSpace(tw.Off), // a key's spaces are part of it
+		tablewriter.WithPadding(tw.Padding{Right: "  ", Overwrite: true}),
+		tablewriter.WithAlignment(align),
+	)
+	out.Header(titles)
+	for _, row := range t.rows {
+		if err := out.Append(row); err != nil {
+			return err
+		}
+	}
+	return out.Render()
+}
+
+// fit cuts the flexible columns, the widest first, until the table fits.
+func (t *table) fit(width int) {
+	if width <= 0 {
+		return
+	}
+	const gap = 2
+	widths := make([]int, len(t.columns))
+	total := -gap
+	for i, c := range t.columns {
+		widths[i] = twwidth.Width(c.title)
+		for _, row := range t.rows {
+			widths[i] = max(widths[i], twwidth.Width(row[i]))
+		}
+		total += widths[i] + gap
+	}
+	for total > width {
+		widest := -1
+		for i, c := range t.columns {
+			if c.flex && widths[i] > minFlex && (widest < 0 || widths[i] > widths[widest]) {
+				widest = i
+			}
+		}
+		if widest < 0 {
+			return
+		}
+		widths[widest]--
+		total--
+	}
+	for i, c := range t.columns {
+		if !c.flex {
+			continue
+		}
+		for _, row := range t.rows {
+			row[i] = cutTo(row[i], widths[i])
+		}
+	}
+}
+
+// cutTo shortens s to a width on the terminal, where some characters take two
+// columns.
+func cutTo(s string, width int) string {
+	if twwidth.Width(s) <= width {
+		return s
+	}
+	w := 0
+	for i, r := range s {
+		n := twwidth.Width(string(r))
+		if w+n > width-1 {
+			return s[:i] + "…"
+		}
+		w += n
+	}
+	return s
+}
+
+// trimmer takes the padding off the ends of lines: a table that is pasted
+// into a ticket should not carry it.
+type trimmer struct {
+	w    io.Writer
+	line []byte
+}
+
+func (t *trimmer) Write(p []byte) (int, error) {
+	for _, c := range p {
+		if c != '\n' {
+			t.line = append(t.line, c)
+			continue
+		}
+		out := append([]byte(strings.TrimRight(string(t.line), " ")), '\n')
+		t.line = t.line[:0]
+		if _, err := t.w.Write(out); err != nil {
+			return 0, err
+		}
+	}
+	return len(p), nil
+}
+
+// writeTabs writes the rows separated by tabs, without titles, for the next
+// program in a pipe.
+func (t *table) writeTabs(w io.Writer) error {
+	for _, row := range t.rows {
+		if _, err := io.WriteString(w, strings.Join(row, "\t")+"\n"); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,133 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"batchq/store"
+)
+
+// Work is what a run did, in numbers.
+type Work struct {
+	Done        int               // finished by this run
+	Retried     int               // failed, to be tried again
+	Dead        int               // set aside in the dead-letter list
+	Deferred    int               // put off at their own wish
+	Interrupted int               // ended by a stop; ready again, free
+	Stale       int               // results refused: another run had the item
+	Batches     int               // claims taken
+	Broken      map[string]string // jobs that can't be run, and why
+	Halted      map[string]string // jobs left alone after failures in a row
+	Left        store.Counts      // the books of what was asked for
+}
+
+// Worked is a run's summary as one line.
+func Worked(w Work) string {
+	parts := []string{fmt.Sprintf("done %d", w.Done)}
+	for _, p := range []struct {
+		n    int
+		what string
+	}{{w.Retried, "to retry"}, {w.Dead, "dead"}, {w.Deferred, "deferred"}, {w.Interrupted, "interrupted"}, {w.Stale, "refused"}} {
+		if p.n > 0 {
+			parts = append(parts, fmt.Sprintf("%s %d", p.what, p.n))
+		}
+	}
+	return strings.Join(append(parts, "left "+left(w.Left)), ", ")
+}
+
+// left says how much is not settled, and where it stands.
+func left(c store.Counts) string {
+	if c.Left() == 0 {
+		return "0"
+	}
+	var parts []string
+	for _, p := range []struct {
+		n    int64
+		what string
+	}{{c.Ready, "ready"}, {c.Delayed, "delayed"}, {c.Claimed, "claimed"}, {c.Running, "running"}} {
+		if p.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
+		}
+	}
+	return fmt.Sprintf("%d (%s)", c.Left(), strings.Join(parts, ", "))
+}
+
+// workedJSON is the document of work --json.
+type workedJSON struct {
+	SchemaVersion int               `json:"schema_version"`
+	Done          int               `json:"done"`
+	Retried       int               `json:"retried"`
+	Dead          int               `json:"dead"`
+	Deferred      int               `json:"deferred"`
+	Interrupted   int               `json:"interrupted"`
+	Stale         int               `json:"stale"`
+	Batches       int               `json:"batches"`
+	Broken        map[string]string `json:"broken"`
+	Halted        map[string]string `json:"halted"`
+	Left          leftJSON          `json:"left"`
+}
+
+// leftJSON is what was asked for and is not settled, whoever holds it.
+type leftJSON struct {
+	Total   int64 `json:"total"`
+	Ready   int64 `json:"ready"`
+	Delayed int64 `json:"delayed"`
+	Claimed int64 `json:"claimed"`
+	Running int64 `json:"running"`
+}
+
+// NewWorked is the document of work --json.
+func NewWorked(w Work) any {
+	c := w.Left
+	return workedJSON{SchemaVersion: SchemaVersion, Done: w.Done, Retried: w.Retried, Dead: w.Dead, Deferred: w.Deferred,
+		Interrupted: w.Interrupted, Stale: w.Stale, Batches: w.Batches, Broken: w.Broken, Halted: w.Halted,
+		Left: leftJSON{Total: c.Left(), Ready: c.Ready, Delayed: c.Delayed, Claimed: c.Claimed, Running: c.Running}}
+}
+
+// LaneFull says who holds all slots of a lane, and since when.
+func LaneFull(lane string, inUse, slots int, holders []store.Holder, now time.Time) string {
+	s := fmt.Sprintf("lane %s is full: %d of %d", lane, inUse, slots)
+	for _, h := range holders {
+		s += fmt.Sprintf(", run %d since %s", h.Run, clock(h.Since, now))
+	}
+	return s
+}
+
+// clock is a time of day for a person, with the date where it is not today's.
+func clock(t, now time.Time) string {
+	t, now = t.In(now.Location()), now.Local()
+	if t.Format(time.DateOnly) == now.Format(time.DateOnly) {
+		return t.Format("15:04")
+	}
+	return t.Format("2006-01-02 15:04")
+}
+
+// PlannedJob is what work --dry-run says of one job.
+type PlannedJob struct {
+	Job     string `json:"job"`
+	Lane    string `json:"lane"`
+	Slots   int    `json:"slots"` // most at once in the lane
+	Batch   int    `json:"batch"`
+	Source  string `json:"source"` // where the job is declared
+	Command string `json:"command"`
+	Ready   int64  `json:"ready"`
+	Delayed int64  `json:"delayed"`
+	Held    int64  `json:"held"` // claimed or running, by whatever run
+}
+
+func (p PlannedJob) String() string {
+	return fmt.Sprintf("job %s in lane %s (%d at once, batch %d), %d ready, %d delayed, %d held, runs: %s (%s)",
+		p.Job, p.Lane, p.Slots, p.Batch, p.Ready, p.Delayed, p.Held, p.Command, p.Source)
+}
+
+// NewPlanned is the document of work --dry-run --json.
+func NewPlanned(jobs []PlannedJob) any {
+	if jobs == nil {
+		jobs = []PlannedJob{}
+	}
+	return struct {
+		SchemaVersion int          `json:"schema_version"`
+		Jobs          []PlannedJob `json:"jobs"`
+	}{SchemaVersion, jobs}
+}
