@@ -61,7 +61,7 @@ A list that was interrupted is completed by the same command.`,
 		exitUsage:  "",
 		exitPart:   "done in part: records were rejected, in conflict, or their key is in the\n       dead-letter list; or --on-duplicate fail ended the list",
 		exitConfig: "the configuration is broken",
-		exitHUP:    "", exitINT: "", exitTERM: "",
+		exitHUP:    "", exitINT: "", exitTERM: "", exitTSTP: "",
 	})
 	return c
 }
@@ -132,7 +132,7 @@ func (o *enqueueOptions) feed(cfg *config.Config, job string, now time.Time) (*s
 	return f, nil
 }
 
-func runEnqueue(parent context.Context, a *app, o *enqueueOptions, job string, files []string) error {
+func runEnqueue(ctx context.Context, a *app, o *enqueueOptions, job string, files []string) error {
 	cfg, err := a.config()
 	if err != nil {
 		return err
@@ -149,14 +149,13 @@ func runEnqueue(parent context.Context, a *app, o *enqueueOptions, job string, f
 	if records.readsTerminal() {
 		a.out.note("reading items from the terminal, one a line; Ctrl-D ends the list")
 	}
-	in := newInterrupt(parent)
-	defer in.stop()
-	fed, err := enqueue(in, a, feed, records)
-	if err != nil && errors.Is(err, store.ErrNoDatabase) {
-		return err
-	}
-	if s := in.signal(); s != 0 {
-		err = stoppedBy(s)
+	s := listen(ctx)
+	defer s.close()
+	fed, err := enqueue(s.soft, a, feed, records)
+	if sig := s.signal(); sig != 0 && err != nil {
+		err = stoppedBy(sig)
+	} else if err != nil && fed.Read == 0 {
+		return err // nothing has begun, so there is nothing to sum up
 	}
 	return o.tell(a, feed, fed, err)
 }

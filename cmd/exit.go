@@ -63,6 +63,21 @@ func (e exits) text() string {
 // signalExit is the status of a command that a signal stopped.
 func signalExit(s syscall.Signal) exitCode { return 128 + exitCode(s) }
 
+// signalName is a signal as people write it.
+func signalName(s syscall.Signal) string {
+	switch s {
+	case syscall.SIGHUP:
+		return "HUP"
+	case syscall.SIGINT:
+		return "INT"
+	case syscall.SIGTERM:
+		return "TERM"
+	case syscall.SIGTSTP:
+		return "TSTP"
+	}
+	return s.String()
+}
+
 // outcome is an error that knows its exit status, and perhaps what to do
 // about it.
 type outcome struct {

@@ -62,6 +62,16 @@ func (s *stream) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// width is the terminal's, in columns; 0 where the stream is none.
+func (s *stream) width() int {
+	if f, ok := s.w.(*os.File); ok && s.terminal {
+		if w, _, err := term.GetSize(int(f.Fd())); err == nil {
+			return w
+		}
+	}
+	return 0
+}
+
 // print writes one line of a result to stdout. With --json it writes nothing:
 // the document says it.
 func (o *output) print(format string, args ...any) {

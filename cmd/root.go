@@ -44,6 +44,7 @@ finished is done again.`,
 		newDLQ(a),
 		newStats(a),
 		newDoctor(a),
+		newDemo(a),
 		newVersion(a),
 		newCompletion(a),
 	)

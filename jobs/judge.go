@@ -158,6 +158,11 @@ func exitReason(r Result) string {
 	if r.Signal != 0 {
 		reason = "killed by " + r.SignalName
 	}
+	// What the command said last is nearly always why. It tells like failures
+	// from unlike ones, in a list of ten thousand.
+	if line := r.Output.LastLine(); line != "" {
+		reason += ": " + line
+	}
 	if r.AnswerError != "" {
 		reason += "; " + r.AnswerError
 	}

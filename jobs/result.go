@@ -1,6 +1,10 @@
 package jobs
 
-import "time"
+import (
+	"bytes"
+	"strings"
+	"time"
+)
 
 // Class is what an outcome means for the item. The words are the contract of
 // $BATCHQ_RESULT, of --class and of JSON output.
@@ -59,6 +63,25 @@ type Output struct {
 	Tail []byte // follows Head directly when Omitted is 0
 	// Omitted is how many bytes between Head and Tail were not kept.
 	Omitted int64
+}
+
+// lineShown bounds a line of output that becomes part of a reason, in bytes.
+const lineShown = 200
+
+// LastLine is the last line of output that is not blank, cut to a length for
+// messages and made valid UTF-8; "" when there is none. It is not safe for a
+// terminal.
+func (o Output) LastLine() string {
+	text := o.Tail
+	if len(bytes.TrimSpace(text)) == 0 {
+		text = o.Head
+	}
+	text = bytes.TrimSpace(text)
+	text = text[bytes.LastIndexByte(text, '\n')+1:]
+	if len(text) > lineShown {
+		text = text[:lineShown]
+	}
+	return strings.ToValidUTF8(strings.TrimSpace(string(text)), "\ufffd")
 }
 
 // Answer is the one JSON line that a command may leave in $BATCHQ_RESULT.

@@ -27,11 +27,15 @@ func acquire(database, token string) (*os.File, error) {
 	if err := f.Chmod(0o600); err != nil {
 		return fail(err)
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	// Another run clears away lock files that nobody holds; between the making
+	// and the locking this one looked like that.
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return nil, errors.Join(errLockGone, f.Close())
+	}
+	if err != nil {
 		return fail(err)
 	}
-	// Another run clears away lock files that nobody holds; between the
-	// making and the locking this one looked like that.
 	mine, err := f.Stat()
 	if err != nil {
 		return fail(err)

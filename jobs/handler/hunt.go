@@ -61,7 +61,8 @@ type hunt struct {
 
 	scan   scan
 	killAt time.Time
-	giveUp time.Time // set with the first KILL
+	giveUp time.Time        // set with the first KILL
+	known  map[identity]int // all that was ever found, and whose it is
 	told   map[identity]error
 	quiet  int // passes in a row that found nothing
 	pause  time.Duration
@@ -74,7 +75,7 @@ type identity struct {
 }
 
 func newHunt(orphans []Orphan) *hunt {
-	return &hunt{orphans: orphans, told: map[identity]error{}, pause: passPause}
+	return &hunt{orphans: orphans, known: map[identity]int{}, told: map[identity]error{}, pause: passPause}
 }
 
 // killFrom says when TERM has had its time. It only ever comes sooner.
@@ -94,7 +95,7 @@ func (h *hunt) killing(now time.Time) bool { return !now.Before(h.killAt) }
 
 // pass looks for survivors and signals them. It sets next, over and left.
 func (h *hunt) pass(now time.Time) error {
-	found, err := h.scan.survivors(h.orphans)
+	found, err := h.scan.survivors(h.orphans, h.known)
 	if err != nil {
 		return err
 	}
@@ -111,6 +112,7 @@ func (h *hunt) pass(now time.Time) error {
 	for i := range found {
 		p := &found[i]
 		who := identity{p.PID, p.Start}
+		h.known[who] = p.Orphan
 		err, told := h.told[who]
 		switch {
 		case killing:

@@ -132,34 +132,20 @@ func (x *execution) watch(ctx, kill context.Context, pidfd int) {
 // never). It takes the output and says whether the leader has exited just now.
 // Without a pidfd (-1) it looks often.
 func (x *execution) sleep(pidfd int, next time.Time) (exited bool) {
-	if x.exited {
-		pidfd = -1 // it would be readable for ever
-	}
 	blind := pidfd < 0 && !x.exited
-	wait := -1
-	if !next.IsZero() {
-		// Rounded up: waking early would mean one more turn for nothing.
-		wait = int(min(max(time.Until(next)+time.Millisecond-1, 0)/time.Millisecond, math.MaxInt32))
+	if tick := time.Now().Add(blindTick); blind && (next.IsZero() || next.After(tick)) {
+		next = tick
 	}
-	if tick := int(blindTick / time.Millisecond); blind && (wait < 0 || wait > tick) {
-		wait = tick
-	}
-	fds := [...]unix.PollFd{
-		{Fd: int32(pidfd), Events: unix.POLLIN},
-		{Fd: int32(x.slot.fd), Events: unix.POLLIN},
-		{Fd: int32(x.pipes[0].read), Events: unix.POLLIN},
-		{Fd: int32(x.pipes[1].read), Events: unix.POLLIN},
-	}
-	if n, err := unix.Poll(fds[:], wait); err == nil && n > 0 { // else EINTR: the runtime interrupts its threads
-		if fds[1].Revents != 0 {
-			x.slot.quiet()
+	for _, event := range x.slot.wait(next) {
+		switch int(event.Fd) {
+		case pidfd:
+			exited = true
+			x.slot.ignore(pidfd) // it would be readable for ever
+		case x.pipes[0].read:
+			x.take(0)
+		case x.pipes[1].read:
+			x.take(1)
 		}
-		for i := range x.pipes {
-			if fds[2+i].Revents != 0 {
-				x.take(i)
-			}
-		}
-		exited = fds[0].Revents != 0
 	}
 	exited = exited || blind && x.hasExited()
 	x.exited = x.exited || exited
@@ -188,6 +174,9 @@ func (x *execution) end(ending jobs.Ending, atOnce bool, now time.Time) {
 		return
 	}
 	x.hunt.killFrom(now.Add(x.Spec.Policy.KillAfter))
+	// First a look at who is whose child: a shell dies of TERM at once, and
+	// then nothing shows any more whom it had started.
+	x.pursue(now)
 	x.signalGroup(unix.SIGTERM)
 	x.signalGroup(unix.SIGCONT) // what is stopped can't hear TERM
 }
@@ -198,10 +187,11 @@ func (x *execution) pursue(now time.Time) bool {
 	if now.Before(h.next) {
 		return x.exited && h.over
 	}
+	err := h.pass(now)
 	if h.killing(now) {
 		x.signalGroup(unix.SIGKILL)
 	}
-	if err := h.pass(now); err != nil {
+	if err != nil {
 		// No /proc: the group is all that we can reach, through its leader.
 		h.over = true
 		h.next = now.Add(passPause)

@@ -37,7 +37,7 @@ type Orphan struct {
 // reads empty) or forking: see End.
 func Survivors(orphans []Orphan) ([]Process, error) {
 	var s scan
-	return s.survivors(orphans)
+	return s.survivors(orphans, nil)
 }
 
 // scan is a pass over /proc; its memory serves the next one.
@@ -46,7 +46,9 @@ type scan struct {
 	buf []byte
 }
 
-func (s *scan) survivors(orphans []Orphan) ([]Process, error) {
+// survivors is as Survivors. known are processes that an earlier pass has
+// found: they belong to their orphan whatever they show now.
+func (s *scan) survivors(orphans []Orphan, known map[identity]int) ([]Process, error) {
 	if len(orphans) == 0 {
 		return nil, nil
 	}
@@ -86,6 +88,10 @@ func (s *scan) survivors(orphans []Orphan) ([]Process, error) {
 	for i := range s.all {
 		p := &s.all[i]
 		if own[p.PID] || p.dead() || p.Start < m.earliest {
+			continue
+		}
+		if orphan, ok := known[identity{p.PID, p.Start}]; ok {
+			add(p, orphan)
 			continue
 		}
 		mark := s.marking(p.PID)

@@ -63,7 +63,9 @@ func (w *Worker) collect() {
 // end judges an attempt that has ended; write records it.
 func (w *Worker) end(a *attempt) {
 	a.cancel(nil)
-	a.verdict = w.jobs[a.item.Job].judge(a.item, a.result, random)
+	j := w.jobs[a.item.Job]
+	a.verdict = j.judge(a.item, a.result, random)
+	w.giveUp(j, a.verdict)
 	for _, text := range a.printed.Notes {
 		w.note(jobs.NoteInfo, "item %d: %s", a.Item, text)
 	}

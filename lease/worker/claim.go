@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"context"
 	"time"
 
 	"batchq/jobs"
@@ -71,10 +70,10 @@ func (w *Worker) claimLane(l *lane, n int) (took bool, err error) {
 		l.look = false
 		return false, nil
 	}
-	c, err := w.store.Claim(context.Background(), store.ClaimRequest{Run: w.run.Info.ID, Lane: l.Name, Jobs: specs,
+	c, err := w.store.Claim(w.soft, store.ClaimRequest{Run: w.run.Info.ID, Lane: l.Name, Jobs: specs,
 		Limits: w.limits, Scope: w.plan.Scope, Max: n, Skip: w.skip, Lease: w.plan.Lease})
 	if err != nil {
-		if w.patient(err) {
+		if w.soft.Err() != nil || w.patient(err) {
 			return false, nil
 		}
 		return false, err

@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"context"
 	"time"
 
 	"batchq/jobs"
@@ -44,7 +43,7 @@ func (w *Worker) over() (bool, error) {
 // lookAgain makes sure that nothing has come while the last look was made,
 // and that no dead run is what fills a lane.
 func (w *Worker) lookAgain() (again bool, err error) {
-	changed, err := w.store.Changed(context.Background())
+	changed, err := w.store.Changed(w.hard)
 	if err != nil {
 		return false, err
 	}
@@ -54,7 +53,7 @@ func (w *Worker) lookAgain() (again bool, err error) {
 	}
 	if full && !w.rescued {
 		w.rescued = true
-		if err := w.run.Rescue(context.Background()); err != nil {
+		if err := w.run.Rescue(w.hard); err != nil {
 			return false, err
 		}
 		changed = true
@@ -104,7 +103,7 @@ func (w *Worker) nothingLeft() (bool, error) {
 	if len(names) == 0 {
 		return true, nil
 	}
-	c, err := w.store.Counts(context.Background(), names, w.plan.Scope)
+	c, err := w.store.Counts(w.hard, names, w.plan.Scope)
 	return c.Left() == 0, err
 }
 
@@ -118,11 +117,11 @@ func (w *Worker) sayFull() {
 }
 
 // rest waits for the next thing to happen.
-func (w *Worker) rest(soft context.Context) error {
+func (w *Worker) rest() error {
 	timer := time.NewTimer(time.Until(w.nextTime()))
 	defer timer.Stop()
-	softly := soft.Done()
-	if soft.Err() != nil {
+	softly := w.soft.Done()
+	if w.soft.Err() != nil {
 		softly = nil // known, and it stays so
 	}
 	hardly := w.hard.Done()
@@ -152,7 +151,7 @@ func (w *Worker) poll() error {
 	if w.closing != "" {
 		return nil
 	}
-	changed, err := w.store.Changed(context.Background())
+	changed, err := w.store.Changed(w.hard)
 	if err != nil && w.patient(err) {
 		return nil
 	}

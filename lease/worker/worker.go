@@ -46,7 +46,9 @@ type Worker struct {
 
 	cancel   context.CancelCauseFunc // ends the running attempts
 	attempts context.Context
-	hard     context.Context
+	// soft and hard are the two stops. A write waits for its lock until hard
+	// ends; once it has the lock, nothing interrupts it.
+	soft, hard context.Context
 
 	started  time.Time
 	closing  string    // why nothing more is started; "" while it is
@@ -95,7 +97,7 @@ func New(ctx context.Context, plan Plan, s Store, run *lease.Run, runner *handle
 // (kill them now). The error is about the run itself, never about an item.
 // replaced says whether the database's path leads to another file by now.
 func (w *Worker) Run(soft, hard context.Context, replaced func() bool) (Summary, error) {
-	w.started, w.hard = time.Now(), hard
+	w.started, w.soft, w.hard = time.Now(), soft, hard
 	w.attempts, w.cancel = context.WithCancelCause(context.Background())
 	defer w.cancel(handler.ErrStopped)
 	if err := w.run.Rescue(soft); err != nil && soft.Err() == nil {
@@ -109,14 +111,14 @@ func (w *Worker) Run(soft, hard context.Context, replaced func() bool) (Summary,
 			w.fatal <- err
 		}
 	})
-	err := w.loop(soft)
+	err := w.loop()
 	still()
 	beating.Wait()
 	if err != nil {
 		// The database is beyond our reach. What runs is ended, because its
 		// result could not be recorded.
 		w.cancel(handler.ErrKill)
-		for range w.inFlight {
+		for range len(w.inFlight) - len(w.pending) {
 			(<-w.ended).printed.Close()
 		}
 		return w.summary, err
@@ -130,10 +132,10 @@ func (w *Worker) Run(soft, hard context.Context, replaced func() bool) (Summary,
 	return w.summary, err
 }
 
-func (w *Worker) loop(soft context.Context) error {
+func (w *Worker) loop() error {
 	for {
 		w.collect()
-		w.checkClock(soft)
+		w.checkClock()
 		if err := w.write(); err != nil {
 			return err
 		}
@@ -148,16 +150,16 @@ func (w *Worker) loop(soft context.Context) error {
 		if err != nil || over {
 			return err
 		}
-		if err := w.rest(soft); err != nil {
+		if err := w.rest(); err != nil {
 			return err
 		}
 	}
 }
 
 // checkClock lets the reasons to stop take effect.
-func (w *Worker) checkClock(soft context.Context) {
+func (w *Worker) checkClock() {
 	now := time.Now()
-	if soft.Err() != nil && w.graceEnd.IsZero() {
+	if w.soft.Err() != nil && w.graceEnd.IsZero() {
 		w.closing, w.summary.Stopped = "stopped", true
 		w.graceEnd = now.Add(w.plan.Grace)
 	}

@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"context"
 	"time"
 
 	"batchq/jobs"
@@ -32,7 +31,7 @@ func (w *Worker) write() error {
 	if len(a.Settle)+len(a.Start)+len(a.Pids) == 0 {
 		return nil
 	}
-	out, err := w.store.Advance(context.Background(), a)
+	out, err := w.store.Advance(w.hard, a)
 	if err != nil {
 		if w.patient(err) {
 			return nil
@@ -77,6 +76,9 @@ func (w *Worker) starts() (all []store.Start) {
 		for _, h := range l.held {
 			if plain == want {
 				break
+			}
+			if w.jobs[h.item.Job].out != "" {
+				continue
 			}
 			if h.item.Crashes > 0 {
 				if crashed {
@@ -185,13 +187,8 @@ func (w *Worker) afterwards(p *attempt) {
 		p.lane.dueSoon(time.Now(), p.verdict.Delay)
 	}
 	switch {
-	case p.verdict.Class == jobs.ClassBroken:
-		w.broken(j, p.verdict.Reason)
 	case p.verdict.Class == jobs.ClassSuspect:
 		w.skip[p.Item] = true
-		if len(j.suspects) >= brokenAfter {
-			w.broken(j, j.suspicion())
-		}
 	case p.result.Ending == jobs.CantFork:
 		// It is tried again when something else has changed, not at once.
 		w.skip[p.Item] = true
@@ -204,10 +201,22 @@ func (w *Worker) afterwards(p *attempt) {
 		}
 		clear(j.suspects)
 	}
-	if n := w.plan.StopAfter; n > 0 && len(j.failed) >= n && j.out == "" {
+}
+
+// giveUp decides whether a result means that the run starts no more of the
+// job. It is asked before the write that records the result, so that nothing
+// of the job rides along with it.
+func (w *Worker) giveUp(j *job, v jobs.Verdict) {
+	switch {
+	case v.Class == jobs.ClassBroken:
+		w.broken(j, v.Reason)
+	case len(j.suspects) >= brokenAfter:
+		w.broken(j, j.suspicion())
+	case w.plan.StopAfter > 0 && len(j.failed) >= w.plan.StopAfter && j.out == "":
 		j.out = "halted"
-		w.summary.Halted[j.spec.Name] = p.verdict.Reason
-		w.note(jobs.NoteMust, "job %s: %d different items failed in a row, the last with %q: starting no more of it in this run", j.spec.Name, len(j.failed), p.verdict.Reason)
+		w.summary.Halted[j.spec.Name] = v.Reason
+		w.note(jobs.NoteMust, "job %s: %d different items failed in a row, the last with %q: starting no more of it in this run",
+			j.spec.Name, len(j.failed), v.Reason)
 	}
 }
 
@@ -295,7 +304,7 @@ func (w *Worker) release(pick func(*held) bool) error {
 	}
 	for len(all) > 0 {
 		n := min(len(all), store.MaxRows)
-		if _, err := w.store.Release(context.Background(), w.run.Info.ID, all[:n]); err != nil {
+		if _, err := w.store.Release(w.hard, w.run.Info.ID, all[:n]); err != nil {
 			if w.patient(err) {
 				return nil
 			}

@@ -1,0 +1,15 @@
+package cmd
+
+import "github.com/spf13/cobra"
+
+func newDLQ(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "dlq",
+		Short: "Look at the dead-letter list: items set aside for a person",
+		Example: `  batchq dlq list
+  batchq dlq list --job pos --since yesterday`,
+	}
+	group(c, exits{exitOK: "help was shown", exitUsage: ""})
+	c.AddCommand(newDLQList(a))
+	return c
+}

@@ -1,0 +1,159 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/spf13/pflag"
+
+	"batchq/jobs"
+	"batchq/report"
+	"batchq/store"
+	"batchq/store/sqlite"
+)
+
+// movingFlags are those of the commands by which a person moves items.
+type movingFlags struct {
+	selectionFlags
+	all    bool
+	limit  int
+	dryRun bool
+}
+
+func (m *movingFlags) register(f *pflag.FlagSet, states, all string) {
+	m.selectionFlags.register(f, states)
+	f.BoolVar(&m.all, "all", false, all)
+	f.IntVar(&m.limit, "limit", 0, "at most `N` items, the oldest first")
+	f.BoolVar(&m.dryRun, "dry-run", false, "change nothing, say what would happen")
+}
+
+// moving is what a person wants moved.
+type moving struct {
+	sel    store.Selection
+	from   []jobs.State
+	dryRun bool
+	move   func(ctx context.Context, db *sqlite.DB, ids []int64) (store.Moved, error)
+}
+
+// moving checks the flags that all commands of this kind have; may lists the
+// states from which items can be moved, usual those that are meant without
+// --state.
+func (m *movingFlags) moving(a *app, args []string, may, usual []jobs.State) (mv moving, err error) {
+	if m.limit < 0 || m.limit == 0 && m.flags.Changed("limit") {
+		return mv, usagef("--limit: %d is not 1 or more", m.limit)
+	}
+	if mv.sel, err = m.selection(args, a.now()); err != nil {
+		return mv, err
+	}
+	if mv.sel.IDs != nil && m.all {
+		return mv, usagef("--all and an ID exclude each other")
+	}
+	mv.from, mv.dryRun, mv.sel.Limit = usual, m.dryRun, m.limit
+	if mv.sel.States != nil {
+		mv.from = mv.sel.States
+	}
+	for _, state := range mv.from {
+		if !slices.Contains(may, state) {
+			return mv, usagef("--state %s: only items can be moved that are %s", state, oneOf(may))
+		}
+	}
+	mv.sel.States = mv.from
+	return mv, nil
+}
+
+// run opens the database, takes down which items are meant at this moment,
+// and moves them: so it ends also beside a run that sends items back.
+func (mv moving) run(ctx context.Context, a *app, doing report.Moving) (err error) {
+	db, err := a.openStore(ctx, false)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	ids, err := mv.snapshot(ctx, db)
+	if err != nil {
+		return err
+	}
+	moved, moveErr := store.Moved{}, error(nil)
+	if mv.dryRun {
+		moved, moveErr = mv.rehearse(ctx, db, ids)
+	} else {
+		moved, moveErr = mv.move(ctx, db, ids)
+	}
+	doing.DryRun, doing.Matched = mv.dryRun, len(ids)
+	r := report.NewMoved(doing, moved)
+	if a.out.json {
+		if err := a.out.document(r); err != nil {
+			return err
+		}
+	}
+	for _, line := range r.Lines() {
+		a.out.must("%s", line)
+	}
+	a.out.summary("%s", r.Summary())
+	switch {
+	case moveErr != nil:
+		return withHint(moveErr, "what was moved stays moved; the same command again goes on")
+	case r.Refused > 0:
+		return exitWith(exitPart, nil)
+	}
+	return nil
+}
+
+// snapshot lists the items that are meant. IDs are taken as they stand: one
+// that can't be moved must be refused, not passed over.
+func (mv moving) snapshot(ctx context.Context, db *sqlite.DB) ([]int64, error) {
+	if mv.sel.IDs == nil {
+		return db.Select(ctx, mv.sel)
+	}
+	if n := mv.sel.Limit; n > 0 && n < len(mv.sel.IDs) {
+		return mv.sel.IDs[:n], nil
+	}
+	return mv.sel.IDs, nil
+}
+
+// rehearse says what move would do. Only IDs that were given can be refused:
+// the others were selected because they can be moved.
+func (mv moving) rehearse(ctx context.Context, db *sqlite.DB, ids []int64) (m store.Moved, err error) {
+	if mv.sel.IDs == nil {
+		return store.Moved{Moved: len(ids)}, nil
+	}
+	state := map[int64]jobs.State{}
+	for portion := range slices.Chunk(ids, store.MaxRows) {
+		rows, err := db.Items(ctx, store.Selection{IDs: portion})
+		if err != nil {
+			return m, err
+		}
+		for _, r := range rows {
+			state[r.ID] = r.State
+		}
+	}
+	for _, id := range ids {
+		s, there := state[id]
+		switch {
+		case !there:
+			m.Refused = append(m.Refused, store.Refusal{ID: id, Reason: "no item has this id"})
+		case !slices.Contains(mv.from, s):
+			m.Refused = append(m.Refused, store.Refusal{ID: id, Reason: "it is " + s.String()})
+		default:
+			m.Moved++
+		}
+	}
+	return m, nil
+}
+
+// oneOf says "dead, ready or delayed".
+func oneOf(states []jobs.State) string {
+	s := ""
+	for i, state := range states {
+		switch {
+		case i == 0:
+		case i == len(states)-1:
+			s += " or "
+		default:
+			s += ", "
+		}
+		s += state.String()
+	}
+	return s
+}

@@ -1,0 +1,93 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// WriteText writes the screen, for a terminal of the given width (0: none).
+// It is the same in a pipe: programs read --json.
+func (s Stats) WriteText(w io.Writer, width int) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "database %s\n", Safe(s.Path))
+	t := s.Totals
+	fmt.Fprintf(&b, "enqueued %d = ready %d + delayed %d + claimed %d + running %d + done %d + dead %d + dropped %d + pruned %d\n",
+		t.Enqueued, t.Ready, t.Delayed, t.Claimed, t.Running, t.Done, t.Dead, t.Dropped, t.Pruned)
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return err
+	}
+	for _, part := range []*table{s.laneTable(), s.jobTable(), s.slotTable(), s.runTable()} {
+		if len(part.rows) == 0 {
+			continue
+		}
+		if _, err := io.WriteString(w, "\n"); err != nil {
+			return err
+		}
+		if err := part.write(w, width); err != nil {
+			return err
+		}
+	}
+	if len(s.Runs) == 0 {
+		_, err := io.WriteString(w, "\nno run is at work\n")
+		return err
+	}
+	return nil
+}
+
+// backlogColumns are what lanes and jobs have in common.
+var backlogColumns = []column{{title: "WAITING", right: true}, {title: "OLDEST", right: true}, {title: "DELAYED", right: true},
+	{title: "RUNNING", right: true}, {title: "DONE", right: true}, {title: "DEAD", right: true}}
+
+func (s Stats) backlogCells(t Totals, b Backlog) []string {
+	// What is due is counted as waiting, wherever it still stands.
+	later := t.Ready + t.Delayed + t.Claimed - b.Waiting
+	return []string{number(b.Waiting), age(b.oldest, s.now), number(later), number(t.Running), number(t.Done), number(t.Dead)}
+}
+
+func (s Stats) laneTable() *table {
+	t := &table{columns: append([]column{{title: "LANE"}, {title: "IN USE"}}, backlogColumns...)}
+	for _, l := range s.Lanes {
+		use := strconv.Itoa(l.InUse)
+		if l.Slots != nil {
+			use += " of " + strconv.Itoa(*l.Slots)
+		}
+		t.add(append([]string{l.Name, use}, s.backlogCells(l.Totals, l.Backlog)...)...)
+	}
+	return t
+}
+
+func (s Stats) jobTable() *table {
+	t := &table{columns: append([]column{{title: "JOB"}, {title: "LANE"}}, backlogColumns...)}
+	for _, j := range s.Jobs {
+		t.add(append([]string{j.Name, j.Lane}, s.backlogCells(j.Totals, j.Backlog)...)...)
+	}
+	return t
+}
+
+// slotTable says who holds what, and since when.
+func (s Stats) slotTable() *table {
+	t := &table{columns: []column{{title: "LANE"}, {title: "RUN", right: true}, {title: "JOB"}, {title: "ITEM", right: true},
+		{title: "KEY", flex: true}, {title: "ATTEMPT", right: true}, {title: "PID", right: true}, {title: "SINCE"}, {title: "FOR", right: true}}}
+	for _, slot := range s.Slots {
+		run := number(slot.Run)
+		if slot.Orphan {
+			run += " (dead)"
+		}
+		t.add(slot.Lane, run, slot.Job, number(slot.Item), Short(slot.Key.Key, keyShown), strconv.Itoa(slot.Attempt), strconv.Itoa(slot.PID),
+			Moment(slot.since, s.now), age(slot.since, s.now))
+	}
+	return t
+}
+
+func (s Stats) runTable() *table {
+	t := &table{columns: []column{{title: "RUN", right: true}, {title: "STATE"}, {title: "PID", right: true}, {title: "HOST"},
+		{title: "SINCE"}, {title: "COMMAND", flex: true}}}
+	for _, r := range s.Runs {
+		t.add(number(r.ID), string(r.State), strconv.Itoa(r.PID), Safe(r.Host), Moment(r.since, s.now), r.command())
+	}
+	return t
+}
+
+func number(n int64) string { return strconv.FormatInt(n, 10) }
