@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"batchq/jobs/config"
+	"batchq/store"
 	"batchq/store/sqlite"
 )
 
@@ -108,7 +110,7 @@ func (a *app) openStore(ctx context.Context, create bool) (*sqlite.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	if create && source == "the default" {
+	if create && source == defaultSource {
 		// Nobody has made this directory yet, and nobody else will.
 		// 0700 is what the XDG Base Directory Specification asks for.
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -116,14 +118,20 @@ func (a *app) openStore(ctx context.Context, create bool) (*sqlite.DB, error) {
 		}
 	}
 	db, err := sqlite.Open(ctx, path, sqlite.Options{Create: create, Now: a.now})
-	if err != nil {
-		if source != "--db" { // then the path is before the user's eyes
-			err = fmt.Errorf("%w; the path comes from %s", err, source)
-		}
-		return nil, err
+	if err == nil {
+		return db, nil
 	}
-	return db, nil
+	if source != "--db" { // then the path is before the user's eyes
+		err = fmt.Errorf("%w; the path comes from %s", err, source)
+	}
+	if source == defaultSource && errors.Is(err, store.ErrNoDatabase) {
+		err = withHint(err, "enqueue creates it; or name another with --db or BATCHQ_DB")
+	}
+	return nil, err
 }
+
+// defaultSource is how config.DatabasePath calls a path that nobody named.
+const defaultSource = "the default"
 
 // self is how a person calls this program for the same database and
 // configuration: the beginning of a command that a message suggests.

@@ -20,10 +20,6 @@ import (
 // Main runs one command line (without the program's name) and returns the
 // exit status.
 func Main(args []string) int {
-	// Notify, so that a reader that went away is an error to be handled
-	// (EPIPE) and a file size limit too (EFBIG), where the default ends the
-	// process. Not Ignore: children would inherit that.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE, syscall.SIGXFSZ)
 	return run(process{
 		args:   args,
 		stdin:  os.Stdin,
@@ -35,6 +31,10 @@ func Main(args []string) int {
 }
 
 func run(p process) int {
+	// Notify, so that a reader that went away is an error to be handled
+	// (EPIPE) and a file size limit too (EFBIG), where the default ends the
+	// process. Not Ignore: children would inherit that.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE, syscall.SIGXFSZ)
 	a := newApp(p)
 	root := newRoot(a)
 	root.SetArgs(p.args)

@@ -132,16 +132,8 @@ func (r *Runner) Run(ctx, kill context.Context, a Attempt) (jobs.Result, Printed
 		return jobs.Result{Ending: ending}, Printed{}
 	}
 	x := execution{Runner: r, Attempt: &a, begin: time.Now(), pipes: [2]pipe{noPipe, noPipe}}
-	if x.prepare() {
-		x.slot = r.takeSlot()
-		if x.slot == nil {
-			x.result.Ending, x.result.Error = jobs.CantFork, "no file descriptor is left"
-		} else {
-			if x.launch(ctx, kill) {
-				x.attend(ctx, kill)
-			}
-			r.giveSlot(x.slot)
-		}
+	if x.prepare() && x.launch(ctx, kill) {
+		x.attend(ctx, kill)
 	}
 	x.close()
 	x.result.Duration = time.Since(x.begin)

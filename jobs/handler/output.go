@@ -138,13 +138,6 @@ func (p *pipe) closeWrite() {
 	}
 }
 
-func (p *pipe) closeRead() {
-	if p.read >= 0 {
-		unix.Close(p.read)
-		p.read = -1
-	}
-}
-
 // take reads what the pipe holds, at most one buffer full; 0 when there is
 // nothing now. ended: there never will be, no writer is left.
 func (p *pipe) take(buf []byte) (n int, ended bool) {

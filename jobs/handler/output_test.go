@@ -168,9 +168,12 @@ func TestRun_LogOnAFullDisk(t *testing.T) {
 		t.Skip(err)
 	}
 	a := shell("echo; echo; exit 3")
-	// The log is swapped for /dev/full as soon as it exists.
 	r := newRunner(t)
-	x := execution{Runner: r, Attempt: &a, log: full, pipes: [2]pipe{noPipe, noPipe}, slot: r.takeSlot()}
+	slot, err := r.takeSlot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := execution{Runner: r, Attempt: &a, log: full, pipes: [2]pipe{noPipe, noPipe}, slot: slot}
 	var fds [2]int
 	if err := unix.Pipe(fds[:]); err != nil {
 		t.Fatal(err)
@@ -183,7 +186,6 @@ func TestRun_LogOnAFullDisk(t *testing.T) {
 		x.take(0)
 	}
 	x.close()
-	r.giveSlot(x.slot)
 	if len(x.printed.Notes) != 1 || !strings.Contains(x.printed.Notes[0], "no space left") {
 		t.Errorf("notes %q", x.printed.Notes)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"syscall"
 	"time"
@@ -32,7 +31,7 @@ const (
 )
 
 // execution is one attempt under way. It is driven by one goroutine, which
-// sleeps in one poll(2) over the process, its output and the wake-up call.
+// waits in one place for the process, its output and the wake-up call.
 type execution struct {
 	*Runner
 	*Attempt
@@ -75,7 +74,11 @@ func (x *execution) attend(ctx, kill context.Context) {
 
 	watched := false
 	if !x.noPidfd {
-		watched = x.proc.WithHandle(func(pidfd uintptr) { x.watch(ctx, kill, int(pidfd)) }) == nil
+		_ = x.proc.WithHandle(func(pidfd uintptr) {
+			if watched = x.slot.watch(int(pidfd)) == nil; watched {
+				x.watch(ctx, kill, int(pidfd))
+			}
+		})
 	}
 	if !watched {
 		x.watch(ctx, kill, -1)
@@ -211,28 +214,22 @@ func (x *execution) signalGroup(sig syscall.Signal) {
 // output open, but not for long.
 func (x *execution) linger() {
 	x.closeWrites()
-	until := time.Now().Add(stragglers)
-	for {
-		var fds [2]unix.PollFd
+	for until := time.Now().Add(stragglers); time.Now().Before(until); x.slot.wait(until) {
 		open := 0
 		for i := range x.pipes {
-			fds[i] = unix.PollFd{Fd: int32(x.pipes[i].read), Events: unix.POLLIN}
 			n, ended := 1, false
 			for n > 0 && time.Now().Before(until) {
 				n, ended = x.take(i)
 			}
 			if ended {
-				x.pipes[i].closeRead()
-				fds[i].Fd = -1
+				x.closeRead(i)
 			} else {
 				open++
 			}
 		}
-		left := time.Until(until)
-		if open == 0 || left <= 0 {
+		if open == 0 {
 			return
 		}
-		_, _ = unix.Poll(fds[:], int((left+time.Millisecond-1)/time.Millisecond))
 	}
 }
 
@@ -351,15 +348,26 @@ func (x *execution) closeWrites() {
 }
 
 func (x *execution) closePipes() {
+	x.closeWrites()
 	for i := range x.pipes {
-		x.pipes[i].closeWrite()
-		x.pipes[i].closeRead()
+		x.closeRead(i)
+	}
+}
+
+func (x *execution) closeRead(i int) {
+	if fd := x.pipes[i].read; fd >= 0 {
+		x.slot.ignore(fd)
+		unix.Close(fd)
+		x.pipes[i].read = -1
 	}
 }
 
 // close gives back whatever the attempt still has open.
 func (x *execution) close() {
 	x.closePipes()
+	if x.slot != nil {
+		x.giveSlot(x.slot)
+	}
 	if x.log != nil {
 		if err := x.log.Close(); err != nil {
 			x.note("the log is not whole: %s", err)

@@ -82,12 +82,17 @@ func (x *execution) start() (err error) {
 			x.closePipes()
 		}
 	}()
-	if x.pipes[0], err = newPipe(); err != nil {
+	if x.slot == nil {
+		if x.slot, err = x.takeSlot(); err != nil {
+			return err
+		}
+	}
+	if err = x.openPipe(0); err != nil {
 		return err
 	}
 	errWrite := x.pipes[0].write
 	if x.Print {
-		if x.pipes[1], err = newPipe(); err != nil {
+		if err = x.openPipe(1); err != nil {
 			return err
 		}
 		errWrite = x.pipes[1].write
@@ -120,6 +125,13 @@ func (x *execution) start() (err error) {
 		return &execError{err}
 	}
 	return nil
+}
+
+func (x *execution) openPipe(i int) (err error) {
+	if x.pipes[i], err = newPipe(); err != nil {
+		return err
+	}
+	return x.slot.watch(x.pipes[i].read)
 }
 
 // execError marks what a fork and exec returned: an errno about the command.

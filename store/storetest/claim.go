@@ -153,8 +153,8 @@ var claimCases = []testCase{
 	{"PromotesWithinBounds", func(w *world) {
 		// 2,500 are due at once: no transaction touches more than MaxRows, and
 		// each takes the ones that have been due longest.
-		items := make([]store.NewItem, 2500)
-		for i, k := range numbered(len(items)) {
+		items, keys := make([]store.NewItem, 2500), numbered(2500)
+		for i, k := range keys {
 			items[i] = store.NewItem{Key: []byte(k), Delay: time.Duration(len(items)-i) * time.Millisecond}
 		}
 		w.addItems("pos", items...)
@@ -170,7 +170,7 @@ var claimCases = []testCase{
 			if rounds == 0 {
 				equal(w, string(c.Items[0].Key), "k2500", "the one that was due first")
 				for _, it := range w.items(store.Selection{States: []jobs.State{jobs.Delayed}}) {
-					if n := string(it.Key); n > numbered(2500)[2500-moved-1] {
+					if n := string(it.Key); n > keys[2500-moved-1] {
 						w.t.Fatalf("%s waits though it was due before others that moved", n)
 					}
 				}

@@ -112,7 +112,6 @@ var reportCases = []testCase{
 		w.addItems("pos", store.NewItem{Key: []byte("high"), Priority: 500})
 		check(0, "behind two that are newer")
 		w.wantKeys(w.claim(run, 1, "pos"), "high")
-		w.start(run, store.Claim{})
 		w.wantKeys(w.claim(run, 1, "pos"), "plain")
 		check(0, "last in line")
 		must(w.db.Drop(w.ctx, []int64{w.item("low").ID}))(w)

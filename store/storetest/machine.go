@@ -1,0 +1,483 @@
+package storetest
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"batchq/jobs"
+	"batchq/store"
+)
+
+// modelChecks is how many walks the property test makes unless -rapid.checks
+// asks for another number: a few seconds' worth.
+const modelChecks = "30"
+
+// Model walks a store and the model side by side, and compares them after
+// every step.
+func Model(t *testing.T, fresh Fresh) {
+	asked := false
+	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "rapid.checks" })
+	if f := flag.Lookup("rapid.checks"); f != nil && !asked {
+		old := f.Value.String()
+		defer func() { _ = f.Value.Set(old) }() // it was valid before
+		if err := f.Value.Set(modelChecks); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		m := newMachine(rt, fresh)
+		rt.Repeat(rapid.StateMachineActions(m))
+	})
+}
+
+// machine draws the steps. Everything that a run was ever given stays in its
+// hands, so that tokens of long ago come back as those of a process that was
+// stopped and goes on.
+type machine struct {
+	w      *world
+	m      *model
+	stores []store.Store // two handles: two processes
+}
+
+func newMachine(t *rapid.T, fresh Fresh) *machine {
+	w := setup(t, fresh)
+	a, b, c := w.spec("a"), w.spec("b"), w.spec("c")
+	a.InFlight = rapid.IntRange(0, 2).Draw(t, "in_flight of a")
+	b.Uses = map[string]int{"db": 2}
+	c.Uses, c.Lane = map[string]int{"db": 1, "net": 1}, "parallel"
+	m := &model{clock: w.clock, specs: w.specs, claims: map[int64]*modelClaim{}, runs: map[int64]*modelRun{},
+		counters: map[string]*store.Counters{}, served: map[string]int64{}}
+	m.limits = store.Limits{
+		Lanes: map[string]int{jobs.Serial: rapid.IntRange(1, 3).Draw(t, "serial"), "parallel": rapid.IntRange(1, 3).Draw(t, "parallel")},
+		Pools: map[string]int{"db": rapid.IntRange(2, 5).Draw(t, "db")},
+	}
+	x := &machine{w: w, m: m, stores: []store.Store{w.db, w.other()}}
+	x.register()
+	x.register()
+	return x
+}
+
+func (x *machine) register() {
+	id := x.w.register(fmt.Sprint("run ", len(x.m.runs)))
+	x.m.runs[id] = &modelRun{id: id}
+}
+
+// db is one of the two handles.
+func (x *machine) db(t *rapid.T) store.Store {
+	return x.stores[rapid.IntRange(0, 1).Draw(t, "handle")]
+}
+
+func (x *machine) run(t *rapid.T) *modelRun {
+	ids := make([]int64, 0, len(x.m.runs))
+	for id := range x.m.runs {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return x.m.runs[rapid.SampledFrom(ids).Draw(t, "run")]
+}
+
+// some draws up to n of a list, in its order.
+func some[T any](t *rapid.T, list []T, n int, label string) (drawn []T) {
+	if len(list) == 0 {
+		return nil
+	}
+	at := rapid.SliceOfNDistinct(rapid.IntRange(0, len(list)-1), 0, min(n, len(list)), rapid.ID[int]).Draw(t, label)
+	slices.Sort(at)
+	for _, i := range at {
+		drawn = append(drawn, list[i])
+	}
+	return drawn
+}
+
+var delays = rapid.SampledFrom([]time.Duration{0, 0, 0, time.Millisecond, 30 * time.Second, 2 * time.Minute})
+
+// Enqueue adds a few items; the keys are few, so that they meet.
+func (x *machine) Enqueue(t *rapid.T) {
+	e := store.Enqueue{
+		Job:         rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "job"),
+		Scope:       rapid.SampledFrom([]string{"", "s"}).Draw(t, "scope"),
+		OnDuplicate: rapid.SampledFrom([]store.OnDuplicate{store.Skip, store.Replace, store.Requeue, store.Fail}).Draw(t, "on duplicate"),
+		DryRun:      rapid.IntRange(0, 7).Draw(t, "dry run") == 0,
+	}
+	seen := map[string]bool{}
+	for range rapid.IntRange(1, 5).Draw(t, "items") {
+		n := store.NewItem{
+			Key:      []byte(rapid.SampledFrom([]string{"k", "k\x00", "\xff", "l", "m"}).Draw(t, "key")),
+			Payload:  rapid.SampledFrom([][]byte{nil, {}, {0}, []byte("x")}).Draw(t, "payload"),
+			Priority: rapid.IntRange(-2, 2).Draw(t, "priority"),
+			Delay:    delays.Draw(t, "delay"),
+		}
+		// Repetitions inside a dry run are the caller's to find.
+		if !e.DryRun || !seen[string(n.Key)] {
+			e.Items = append(e.Items, n)
+		}
+		seen[string(n.Key)] = true
+	}
+	known := len(x.m.items)
+	got := must(x.db(t).Enqueue(x.w.ctx, e))(x.w).Outcomes
+	if diff := cmp.Diff(x.m.enqueue(e), got); diff != "" {
+		t.Fatalf("outcomes (-want +got):\n%s", diff)
+	}
+	// New items get growing ids in the order in which they came.
+	rows := x.w.items(store.Selection{})
+	if len(rows) != len(x.m.items) {
+		t.Fatalf("%d items, want %d", len(rows), len(x.m.items))
+	}
+	for i := known; i < len(rows); i++ {
+		x.m.items[i].ID = rows[i].ID
+	}
+}
+
+// Claim takes items and checks that they are the right ones.
+func (x *machine) Claim(t *rapid.T) {
+	m, run := x.m, x.run(t)
+	r := store.ClaimRequest{Run: run.id, Lane: jobs.Serial, Limits: m.limits, Max: rapid.IntRange(0, 5).Draw(t, "max"), Lease: lease, Skip: map[int64]bool{}}
+	names := some(t, []string{"a", "b"}, 2, "jobs")
+	if rapid.Bool().Draw(t, "parallel") {
+		r.Lane, names = "parallel", []string{"c"}
+	}
+	r.Jobs = x.w.specsOf(names...)
+	if rapid.IntRange(0, 3).Draw(t, "scoped") == 0 {
+		r.Scope = ptr(rapid.SampledFrom([]string{"", "s", "unknown"}).Draw(t, "scope"))
+	}
+	for _, it := range some(t, m.items, 2, "skip") {
+		r.Skip[it.ID] = true
+	}
+	c := must(x.db(t).Claim(x.w.ctx, r))(x.w)
+	m.promote()
+	if full := m.inLane(r.Lane) >= m.limits.Lanes[r.Lane]; c.LaneFull != full || c.InUse != m.inLane(r.Lane) {
+		t.Fatalf("lane full %v with %d in use, want %v with %d", c.LaneFull, c.InUse, full, m.inLane(r.Lane))
+	} else if full && len(c.Items) > 0 {
+		t.Fatalf("claimed from a full lane")
+	} else if full {
+		return
+	}
+	x.fair(t, r, c)
+	if len(c.Items) == 0 {
+		return
+	}
+	if c.ID <= m.last {
+		t.Fatalf("claim %d after %d", c.ID, m.last)
+	}
+	m.newClaim(c.ID, run.id)
+	for _, got := range c.Items {
+		it := m.item(got.ID)
+		it.State, it.claim = jobs.Claimed, c.ID
+		want := it.Item
+		if diff := cmp.Diff(&want, got); diff != "" {
+			t.Fatalf("claimed item (-want +got):\n%s", diff)
+		}
+		m.served[it.Job] = c.ID
+		run.held = append(run.held, store.Held{Item: it.ID, Claim: c.ID})
+	}
+}
+
+// fair checks which items a claim has to consist of: of each job those that
+// stand first, as many as asked for and there are, in equal shares.
+func (x *machine) fair(t *rapid.T, r store.ClaimRequest, c store.Claim) {
+	taken := map[string][]int64{}
+	for _, it := range c.Items {
+		taken[it.Job] = append(taken[it.Job], it.ID)
+	}
+	total, more, passed := 0, map[string]bool{}, 0
+	for _, spec := range r.Jobs {
+		its := x.m.eligible(r, spec.Name)
+		if !x.m.fits(spec) {
+			if slices.ContainsFunc(x.m.items, func(it *modelItem) bool { return it.Job == spec.Name && it.State == jobs.Ready }) {
+				passed++
+			}
+			its = nil
+		}
+		total += len(its)
+		more[spec.Name] = len(its) > len(taken[spec.Name])
+		for i, id := range taken[spec.Name] {
+			if i >= len(its) || its[i].ID != id {
+				t.Fatalf("job %s: place %d has item %d, want one of %d in order", spec.Name, i, id, len(its))
+			}
+		}
+	}
+	if want := min(r.Max, total); len(c.Items) != want {
+		t.Fatalf("claimed %d of %d items with a limit of %d", len(c.Items), total, r.Max)
+	}
+	if c.Passed != passed {
+		t.Fatalf("%d jobs passed over, want %d", c.Passed, passed)
+	}
+	a, b := len(taken["a"]), len(taken["b"])
+	switch {
+	case len(r.Jobs) < 2:
+	case more["a"] && b > a+1, more["b"] && a > b+1, more["a"] && more["b"] && (a > b+1 || b > a+1):
+		t.Fatalf("shares of %d and %d, more there %v", a, b, more)
+	case more["a"] && b == a+1 && x.m.served["a"] < x.m.served["b"], more["b"] && a == b+1 && x.m.served["b"] < x.m.served["a"]:
+		t.Fatalf("shares of %d and %d go to the one served last: %v", a, b, x.m.served)
+	}
+}
+
+var verdicts = rapid.SampledFrom([]jobs.Verdict{done, done, dead, free, retry(0), retry(time.Second), retry(time.Minute), deferral(time.Minute),
+	{To: jobs.Delayed, Class: jobs.ClassRetry, Delay: time.Minute, Reason: "429"},
+	{To: jobs.Dead, Class: jobs.ClassFree, Reason: "the outcome is unknown"}})
+
+// Advance settles and starts in one step, with tokens old and new.
+func (x *machine) Advance(t *rapid.T) {
+	m, run := x.m, x.run(t)
+	a := store.Advance{Run: run.id, Limits: m.limits}
+	for _, s := range some(t, run.started, 3, "settle") {
+		a.Settle = append(a.Settle, settlement(s, verdicts.Draw(t, "verdict")))
+		a.Close = append(a.Close, s.Claim)
+	}
+	lanes := map[string]*store.Start{jobs.Serial: {Lane: jobs.Serial}, "parallel": {Lane: "parallel"}}
+	for _, h := range some(t, run.held, 4, "start") {
+		spec := m.specs[m.item(h.Item).Job]
+		lanes[spec.Lane].Items = append(lanes[spec.Lane].Items, store.StartItem{Held: h, Spec: spec})
+	}
+	for _, lane := range []string{jobs.Serial, "parallel"} {
+		lanes[lane].Want = rapid.IntRange(0, 4).Draw(t, "want")
+		a.Start = append(a.Start, *lanes[lane])
+	}
+	got := must(x.db(t).Advance(x.w.ctx, a))(x.w)
+
+	want := store.Advanced{Full: map[string]store.Full{}}
+	for _, s := range a.Settle {
+		if !m.settle(s) {
+			want.Stale = append(want.Stale, s.Held)
+		}
+	}
+	for _, c := range a.Close {
+		m.forget(c)
+	}
+	for _, s := range a.Start {
+		x.startLane(run, s, &want)
+	}
+	for i := range got.Started { // the slots are the store's to name
+		if i < len(want.Started) {
+			want.Started[i].Slot = got.Started[i].Slot
+		}
+	}
+	for lane, f := range got.Full {
+		w := want.Full[lane]
+		w.Holders = f.Holders
+		want.Full[lane] = w
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatalf("advanced (-want +got):\n%s", diff)
+	}
+	run.started = append(run.started, got.Started...)
+}
+
+// startLane is what the model says to one lane's wish.
+func (x *machine) startLane(run *modelRun, s store.Start, want *store.Advanced) {
+	m, full, started := x.m, store.Full{}, 0
+	for _, it := range s.Items {
+		if started == s.Want {
+			break
+		}
+		if full.Lane = m.inLane(s.Lane) >= m.limits.Lanes[s.Lane]; full.Lane {
+			break
+		}
+		switch {
+		case !m.fits(it.Spec):
+			full.Passed++
+		case m.start(run.id, s.Lane, it.Held, it.Spec):
+			i := m.item(it.Item)
+			want.Started = append(want.Started, store.Started{Held: it.Held, Attempt: i.Attempt, Payload: i.payload})
+			started++
+		default:
+			want.Lost = append(want.Lost, it.Held)
+		}
+	}
+	if started < s.Want && (full.Lane || full.Passed > 0) {
+		full.InUse = m.inLane(s.Lane)
+		want.Full[s.Lane] = full
+	}
+}
+
+// Release gives tokens back, old and new ones.
+func (x *machine) Release(t *rapid.T) {
+	run := x.run(t)
+	held := some(t, run.held, 4, "release")
+	got := must(x.db(t).Release(x.w.ctx, run.id, held))(x.w)
+	want := 0
+	for _, h := range held {
+		if it := x.m.item(h.Item); it.State == jobs.Claimed && it.claim == h.Claim {
+			it.State, it.claim = jobs.Ready, 0
+			want++
+		}
+	}
+	for _, h := range held {
+		x.m.forget(h.Claim)
+	}
+	equal(x.w, got, want, "released")
+}
+
+// ClockForward lets time pass.
+func (x *machine) ClockForward(t *rapid.T) {
+	x.w.clock.Move(rapid.SampledFrom([]time.Duration{time.Millisecond, time.Second, 29 * time.Second, lease, time.Hour}).Draw(t, "by"))
+}
+
+// ClockBack is somebody who sets the clock.
+func (x *machine) ClockBack(t *rapid.T) {
+	x.w.clock.Move(-rapid.SampledFrom([]time.Duration{time.Second, 30 * time.Second, 2 * lease, 24 * time.Hour}).Draw(t, "by"))
+}
+
+// Renew renews a run's lease.
+func (x *machine) Renew(t *rapid.T) {
+	run := x.run(t)
+	got := must(x.db(t).Renew(x.w.ctx, run.id, lease))(x.w)
+	slices.Sort(got)
+	want := x.m.claimsOf(run.id)
+	if !slices.Equal(got, want) {
+		t.Fatalf("renewed %v, want %v", got, want)
+	}
+	for _, id := range want {
+		c := x.m.claims[id]
+		c.until, c.lapsed = x.m.now()+lease.Milliseconds(), 0
+	}
+}
+
+// Lapse looks at a run's lease.
+func (x *machine) Lapse(t *rapid.T) {
+	run, now := x.run(t), x.m.now()
+	since, length, err := x.db(t).NoteLapse(x.w.ctx, run.id)
+	x.w.noError(err)
+	first, want := now, time.Duration(0)
+	for _, id := range x.m.claimsOf(run.id) {
+		if c := x.m.claims[id]; x.m.lapsed(c) {
+			if c.lapsed == 0 || c.lapsed > now {
+				c.lapsed = now
+			}
+			first, want = min(first, c.lapsed), lease
+		}
+	}
+	equal(x.w, length, want, "lease")
+	equal(x.w, since, time.Duration(now-first)*time.Millisecond, "since the first look")
+}
+
+// Register begins another run.
+func (x *machine) Register(t *rapid.T) {
+	if len(x.m.runs) > 4 {
+		t.Skip("enough runs")
+	}
+	x.register()
+}
+
+// TakeOver takes a run for dead, rightly or not.
+func (x *machine) TakeOver(t *rapid.T) {
+	dead, by := x.run(t), x.run(t)
+	if dead == by {
+		t.Skip("nobody takes over from itself")
+	}
+	why := rapid.SampledFrom([]store.Death{store.DeathLock, store.DeathLease}).Draw(t, "why")
+	db := x.db(t)
+	taken := must(db.TakeOver(x.w.ctx, dead.id, by.id, why, lease))(x.w)
+	freed, orphans := x.m.takeOver(dead.id, by.id, why)
+	equal(x.w, taken, store.Taken{Freed: freed, Orphans: len(orphans)}, "taken over")
+	for _, o := range must(db.Orphans(x.w.ctx, by.id))(x.w) {
+		if it := x.m.item(o.Item); slices.Contains(orphans, it) {
+			if it.claim != o.Claim && x.m.claims[o.Claim] == nil {
+				x.m.newClaim(o.Claim, by.id)
+			}
+			it.claim = o.Claim
+			by.orphans = append(by.orphans, o)
+		}
+	}
+	for _, id := range x.m.claimsOf(dead.id) {
+		x.m.forget(id)
+	}
+}
+
+// SettleOrphan settles an orphan that a run has taken over at some time.
+func (x *machine) SettleOrphan(t *rapid.T) {
+	run := x.run(t)
+	if len(run.orphans) == 0 {
+		t.Skip("it has none")
+	}
+	o := rapid.SampledFrom(run.orphans).Draw(t, "orphan")
+	v := rapid.SampledFrom([]jobs.Verdict{crashed, crashDead}).Draw(t, "verdict")
+	err := x.db(t).SettleOrphan(x.w.ctx, run.id, o, v)
+	it := x.m.item(o.Item)
+	if it.State != jobs.Running || it.claim != o.Claim {
+		if !errors.Is(err, store.ErrStale) {
+			t.Fatalf("settled an orphan that is not ours: %v", err)
+		}
+		return
+	}
+	x.w.noError(err)
+	x.m.judged(it, v)
+	x.m.forget(o.Claim)
+}
+
+// EndRun ends a run.
+func (x *machine) EndRun(t *rapid.T) {
+	run := x.run(t)
+	x.w.noError(x.db(t).EndRun(x.w.ctx, run.id, store.RunEnd{Outcome: "finished"}))
+	for _, it := range x.m.heldBy(run.id, jobs.Claimed) {
+		it.State, it.claim = jobs.Ready, 0
+	}
+	for _, id := range x.m.claimsOf(run.id) {
+		x.m.forget(id)
+	}
+	run.ended = true
+}
+
+// ids are those of some items and of one that is not there.
+func (x *machine) ids(t *rapid.T) (ids []int64) {
+	for _, it := range some(t, x.m.items, 4, "items") {
+		ids = append(ids, it.ID)
+	}
+	return append(ids, 1<<40)
+}
+
+// Requeue makes items ready from some states.
+func (x *machine) Requeue(t *rapid.T) {
+	ids, from := x.ids(t), some(t, jobs.States(), 4, "from")
+	got := must(x.db(t).Requeue(x.w.ctx, ids, from))(x.w)
+	x.moved(t, ids, got, func(it *modelItem) bool {
+		switch it.State {
+		case jobs.Dead, jobs.Done, jobs.Delayed:
+			if slices.Contains(from, it.State) {
+				x.m.again(it)
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// Drop takes items out of the list.
+func (x *machine) Drop(t *rapid.T) {
+	ids := x.ids(t)
+	got := must(x.db(t).Drop(x.w.ctx, ids))(x.w)
+	x.moved(t, ids, got, func(it *modelItem) bool {
+		switch it.State {
+		case jobs.Dead, jobs.Ready, jobs.Delayed:
+			it.State, it.Finished = jobs.Dropped, at(x.m.now())
+			return true
+		}
+		return false
+	})
+}
+
+// moved compares what was moved with what the model moves.
+func (x *machine) moved(t *rapid.T, ids []int64, got store.Moved, move func(*modelItem) bool) {
+	want, refused := 0, []int64{}
+	for _, id := range ids {
+		if it := x.m.item(id); it != nil && move(it) {
+			want++
+			continue
+		}
+		refused = append(refused, id)
+	}
+	gotRefused := []int64{}
+	for _, r := range got.Refused {
+		gotRefused = append(gotRefused, r.ID)
+	}
+	if got.Moved != want || !slices.Equal(gotRefused, refused) {
+		t.Fatalf("moved %d, refused %v; want %d, %v", got.Moved, got.Refused, want, refused)
+	}
+}
