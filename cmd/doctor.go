@@ -48,7 +48,7 @@ func runDoctor(ctx context.Context, a *app) (err error) {
 	if err != nil {
 		return err
 	}
-	r := report.NewHealth(health, s, aliveAmong(s.Runs), a.now())
+	r := report.NewHealth(health, s, aliveAmong(db.Path(), s.Runs), a.now())
 	switch {
 	case a.out.json:
 		err = a.out.document(r)

@@ -197,8 +197,7 @@ func (o *enqueueOptions) tell(a *app, feed *store.Feed, fed store.Fed, err error
 	}
 	a.out.summary("%s", r.Summary())
 	if r.AllDoneBefore() {
-		a.out.warn("every item of this list was done before, so there is nothing to work")
-		a.out.must("to do the same keys again each day, give the list a scope: --scope @today")
+		a.out.warn("every item of this list was done before; where the same keys are to be done again each day, add --scope @today")
 	}
 	switch {
 	case err != nil:
@@ -207,7 +206,7 @@ func (o *enqueueOptions) tell(a *app, feed *store.Feed, fed store.Fed, err error
 		return withHint(fmt.Errorf("%s read, and --min asks for %d", count(fed.Read, "record"), o.min),
 			"what was read stays in the list; look at what produces it")
 	case fed.Stop != nil:
-		return exitWith(exitPart, fmt.Errorf("%s: the key %q is there already, and --on-duplicate is fail: nothing from here on was tried", fed.Stop.Where, fed.Stop.Key))
+		return exitWith(exitPart, errors.New(r.Stopped()))
 	case fed.Rejected+fed.Conflict+fed.Dead > 0:
 		return exitWith(exitPart, nil)
 	}

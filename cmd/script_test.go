@@ -94,4 +94,3 @@ func actCommand(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	ts.Check(act(ts.Getenv("BATCHQ_DB"), clockFrom(ts.Getenv), args[0], args[1], args[2], reason))
 }
-

@@ -53,7 +53,7 @@ func runStats(ctx context.Context, a *app) (err error) {
 	if err != nil {
 		return err
 	}
-	r := report.NewStats(s, lanesOf(cfg, s), aliveAmong(s.Runs), a.now())
+	r := report.NewStats(s, lanesOf(cfg, s), aliveAmong(db.Path(), s.Runs), a.now())
 	if a.out.json {
 		return a.out.document(r)
 	}

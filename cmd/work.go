@@ -140,8 +140,12 @@ func (a *app) work(ctx context.Context, queue *sqlite.DB, plan worker.Plan) (err
 	}
 	sum, err := a.loop(ctx, s, queue, run, plan, progress)
 	end := store.RunEnd{Outcome: outcomeOf(s, sum, err), PeakBytes: sum.PeakBytes}
-	if err := errors.Join(err, run.Close(context.WithoutCancel(ctx), end)); err != nil {
-		return err
+	closeErr := run.Close(context.WithoutCancel(ctx), end)
+	if err != nil {
+		return err // what ended the run mostly keeps its end from being written too: said once
+	}
+	if closeErr != nil {
+		return closeErr
 	}
 	progress.Close()
 	return a.summarize(s, sum, plan)

@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"runtime"
 	"slices"
@@ -51,7 +52,7 @@ func (o *workOptions) plan(a *app) (worker.Plan, error) {
 	if o.print {
 		p.Print = a.printAttempt
 	}
-	if o.logDir != "" {
+	if o.logDir != "" && !o.dryRun {
 		if p.LogDir, err = makeLogDir(o.logDir); err != nil {
 			return p, err
 		}
@@ -163,7 +164,8 @@ func (o *workOptions) lanes(cfg *config.Config, specs []*jobs.Spec) (lanes []wor
 			"if this command is safe beside itself: --lane parallel -j %d", o.slots)
 	}
 	wanted := o.lane
-	if o.lane != "" && len(cfg.Undeclared[o.lane]) > 0 {
+	placed := slices.ContainsFunc(specs, func(s *jobs.Spec) bool { return s.Lane == o.lane })
+	if !placed && len(cfg.Undeclared[o.lane]) > 0 {
 		// Those jobs asked for a lane that the file does not declare.
 		wanted = jobs.Serial
 		specs = slices.DeleteFunc(specs, func(s *jobs.Spec) bool { return !slices.Contains(cfg.Undeclared[o.lane], s.Name) })
@@ -220,6 +222,9 @@ func (o *workOptions) slotsOf(cfg *config.Config, lane string) (int, error) {
 	}
 	switch {
 	case o.slots == 0:
+	case lane == jobs.Serial && o.slots > 1 && o.lane != lane:
+		return 0, withHint(usagef("-j %d: lane %s is not declared, so its jobs run in serial, one item at a time", o.slots, o.lane),
+			"declare it in %s: [lanes.%s] with in_flight = %d", cfg.Path, o.lane, o.slots)
 	case lane == jobs.Serial && o.slots > 1:
 		return 0, withHint(usagef("-j %d: lane serial runs one item at a time", o.slots),
 			"if this command is safe beside itself: --lane parallel -j %d", o.slots)
@@ -231,18 +236,19 @@ func (o *workOptions) slotsOf(cfg *config.Config, lane string) (int, error) {
 	return slots, nil
 }
 
-// sayUndeclared names jobs that have something to do and that nobody declares,
-// when all jobs were asked for.
+// sayUndeclared says what the file leaves open: lanes that it does not
+// declare, and, when all jobs were asked for, jobs that have something to do
+// and that nobody declares.
 func (o *workOptions) sayUndeclared(ctx context.Context, a *app, db *sqlite.DB) error {
-	if len(o.jobs) > 0 {
-		return nil
-	}
 	cfg, err := a.config()
 	if err != nil {
 		return err
 	}
 	for _, note := range cfg.Notes {
 		a.out.note("%s", note)
+	}
+	if len(o.jobs) > 0 {
+		return nil
 	}
 	names, err := db.JobNames(ctx)
 	if err != nil {
@@ -272,6 +278,9 @@ func isAre(n int64, what string) string {
 	return count(n, what) + " are"
 }
 
+// rehearsed is how many items a dry run shows of each job.
+const rehearsed = 10
+
 // rehearse says what would run where.
 func (a *app) rehearse(ctx context.Context, db *sqlite.DB, plan worker.Plan) error {
 	var rows []report.PlannedJob
@@ -281,30 +290,61 @@ func (a *app) rehearse(ctx context.Context, db *sqlite.DB, plan worker.Plan) err
 			if err != nil {
 				return err
 			}
+			first, err := firstCommands(ctx, db, s, plan.Scope)
+			if err != nil {
+				return err
+			}
 			rows = append(rows, report.PlannedJob{Job: s.Name, Lane: l.Name, Slots: l.Slots, Batch: plan.Batch, Source: s.Source,
-				Command: commandLine(s), Ready: c.Ready, Delayed: c.Delayed, Held: c.Claimed + c.Running})
+				Command: declaredCommand(s), Ready: c.Ready, Delayed: c.Delayed, Held: c.Claimed + c.Running, First: first})
 		}
 	}
 	if a.out.json {
 		return a.out.document(report.NewPlanned(rows))
 	}
 	for _, r := range rows {
-		a.out.print("%s", r)
+		for _, line := range r.Lines() {
+			a.out.print("%s", line)
+		}
 	}
 	return nil
 }
 
-// commandLine is a job's command as a person would type it.
-func commandLine(s *jobs.Spec) string {
+// firstCommands are the command lines of the items that would start first.
+func firstCommands(ctx context.Context, db *sqlite.DB, s *jobs.Spec, scope *string) ([]string, error) {
+	items, err := db.Peek(ctx, s.Name, scope, rehearsed)
+	if err != nil {
+		return nil, err
+	}
+	lines := []string{}
+	for _, it := range items {
+		it.Attempt++ // as the attempt that it would be
+		argv, err := handler.Arguments(s, it)
+		if err != nil {
+			lines = append(lines, fmt.Sprintf("%s: dead at once: %v", report.Name(it), err))
+			continue
+		}
+		lines = append(lines, shellLine(argv))
+	}
+	return lines, nil
+}
+
+// declaredCommand is a job's command as it was declared, placeholders and all.
+func declaredCommand(s *jobs.Spec) string {
 	if s.Handler.Shell != "" {
-		return "sh -c " + shellWord(s.Handler.Shell)
+		return shellLine([]string{"sh", "-c", s.Handler.Shell, "sh", "{}"})
 	}
-	words := make([]string, len(s.Handler.Command))
-	for i, w := range s.Handler.Command {
-		words[i] = shellWord(w)
-	}
+	argv := s.Handler.Command
 	if s.Handler.AppendValue {
-		words = append(words, "{}")
+		argv = append(slices.Clone(argv), "{}")
+	}
+	return shellLine(argv)
+}
+
+// shellLine is an argv as a person would type it.
+func shellLine(argv []string) string {
+	words := make([]string, len(argv))
+	for i, w := range argv {
+		words[i] = shellWord(w)
 	}
 	return strings.Join(words, " ")
 }

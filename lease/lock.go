@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"batchq/store"
 )
 
 // lockPath is the file whose lock a run holds for life, beside the database.
@@ -121,4 +123,36 @@ func clearLocks(database string, known map[string]bool) error {
 		}
 	}
 	return nil
+}
+
+// Life is what can be told about a run from outside.
+type Life int8
+
+const (
+	Unknown Life = iota // neither its lock nor its process can be asked
+	Alive
+	Dead
+)
+
+// Look says whether a run that has not written its end lives. It changes
+// nothing: its look at the lock is shared and over at once.
+func Look(database string, r store.RunInfo) Life {
+	switch probe(lockPath(database, r.Token)) {
+	case lives:
+		return Alive
+	case died:
+		return Dead
+	}
+	me, err := whoAmI(nil)
+	switch {
+	case err != nil:
+		return Unknown
+	case me.BootID != r.BootID:
+		return Dead // nothing survives a boot
+	case me.PIDNS != r.PIDNS:
+		return Unknown
+	case runs(r):
+		return Alive
+	}
+	return Dead
 }

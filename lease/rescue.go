@@ -78,11 +78,8 @@ func (r *Run) sameProcesses(o store.RunInfo) bool {
 	return o.BootID == r.Info.BootID && o.PIDNS == r.Info.PIDNS
 }
 
-// runs says whether the very process that a run was is still there.
-func runs(o store.RunInfo) bool {
-	start, err := handler.StartTime(o.PID)
-	return err == nil && start == o.PIDStart
-}
+// runs says whether the very process that a run was is still at work.
+func runs(o store.RunInfo) bool { return handler.Alive(o.PID, o.PIDStart) }
 
 // end kills a run that has not renewed its lease for one and a half of them
 // (it hangs, or is stopped), if it can be told from a stranger with its pid.

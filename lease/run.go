@@ -192,8 +192,12 @@ func (r *Run) renew(ctx context.Context) error {
 // Close writes the run's end and gives the lock back.
 func (r *Run) Close(ctx context.Context, end store.RunEnd) error {
 	r.ending.Wait()
-	err := r.own.EndRun(ctx, r.Info.ID, end)
-	return errors.Join(err, r.unlock())
+	if err := r.own.EndRun(ctx, r.Info.ID, end); err != nil {
+		// For the book it lives on. Its file stays, without a lock: that tells
+		// the next run at once that it is dead; without a file only the lease would.
+		return errors.Join(err, r.lock.Close())
+	}
+	return r.unlock()
 }
 
 // unlock removes the file before the lock is gone: no other run ever sees it free.

@@ -81,7 +81,8 @@ func (d DeadLetters) WriteTable(w io.Writer, width int) error {
 	}
 	t := table{columns: []column{{title: "ID", right: true}, {title: "JOB"}, {title: "SCOPE"}, {title: "KEY", flex: true},
 		{title: "SINCE"}, {title: "ATTEMPTS", right: true}, {title: "CLASS"}, {title: "REASON", flex: true}}}
-	d.fill(&t, keyShown, func(at time.Time) string { return Moment(at, d.now) })
+	short := func(s string) string { return Short(s, keyWidth) }
+	d.fill(&t, short, func(at time.Time) string { return Moment(at, d.now) })
 	return t.write(w, width)
 }
 
@@ -89,15 +90,14 @@ func (d DeadLetters) WriteTable(w io.Writer, width int) error {
 // times in UTC.
 func (d DeadLetters) WriteTabs(w io.Writer) error {
 	var t table
-	const whole = 1 << 30
-	d.fill(&t, whole, timestamp)
+	d.fill(&t, Safe, timestamp)
 	return t.writeTabs(w)
 }
 
-func (d DeadLetters) fill(t *table, widest int, moment func(time.Time) string) {
+func (d DeadLetters) fill(t *table, text func(string) string, moment func(time.Time) string) {
 	for i := range d.rows {
 		r := &d.rows[i]
-		t.add(strconv.FormatInt(r.ID, 10), r.Job, Short(r.Scope, widest), Short(string(r.Item.Key), widest), moment(r.Finished),
-			strconv.Itoa(r.Attempt), string(r.Class), Short(r.Reason, widest))
+		t.add(strconv.FormatInt(r.ID, 10), r.Job, text(r.Scope), text(string(r.Item.Key)), moment(r.Finished),
+			strconv.Itoa(r.Attempt), string(r.Class), text(r.Reason))
 	}
 }

@@ -92,6 +92,12 @@ func (e Enqueued) Summary() string {
 	return s
 }
 
+// Stopped says where --on-duplicate fail has ended the list.
+func (e Enqueued) Stopped() string {
+	at := e.StoppedAt
+	return fmt.Sprintf("%s:%d: \"%s\" is there already, and --on-duplicate is fail: nothing from here on was tried", at.File, at.Line, Short(at.Key.Key, keyWidth))
+}
+
 // AllDoneBefore says that the whole list was done earlier and has no scope:
 // whoever enqueues it again probably wants it done again.
 func (e Enqueued) AllDoneBefore() bool {
@@ -117,12 +123,12 @@ func (e Enqueued) Lines(few bool, self string) []string {
 	left["rejected"] = e.Rejected - int64(n)
 	n = budget(len(e.Conflicts))
 	for _, r := range e.Conflicts[:n] {
-		lines = append(lines, fmt.Sprintf("conflict: %s:%d: %s is there with another payload", r.File, r.Line, Short(r.Key.Key, keyWidth)))
+		lines = append(lines, fmt.Sprintf("conflict: %s:%d: \"%s\" is there with another payload", r.File, r.Line, Short(r.Key.Key, keyWidth)))
 	}
 	left["in conflict"] = e.Conflict - int64(n)
 	n = budget(len(e.InDLQ))
 	for _, r := range e.InDLQ[:n] {
-		lines = append(lines, fmt.Sprintf("dead: %s:%d: %s is in the dead-letter list", r.File, r.Line, Short(r.Key.Key, keyWidth)))
+		lines = append(lines, fmt.Sprintf("dead: %s:%d: \"%s\" is in the dead-letter list", r.File, r.Line, Short(r.Key.Key, keyWidth)))
 	}
 	left["dead"] = e.Dead - int64(n)
 	var more []string

@@ -1,10 +1,13 @@
 package report
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"io"
 	"time"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -12,12 +15,42 @@ import (
 // has to change its meaning, which is never planned.
 const SchemaVersion = 1
 
-// WriteJSON writes one document, indented for the person who looks at it.
+// WriteJSON writes one document, indented for the person who looks at it. What
+// a terminal could take for a command is escaped, which to a program is the
+// same text.
 func WriteJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false) // this never becomes a page; <, > and & stay readable
 	enc.SetIndent("", "  ")
-	return enc.Encode(v)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	_, err := w.Write(escapeUnsafe(b.Bytes()))
+	return err
+}
+
+// escapeUnsafe writes the unsafe characters in a JSON text, which can only
+// stand in its strings, as \uXXXX. The line ends of the indentation are ours.
+func escapeUnsafe(text []byte) []byte {
+	var out []byte
+	from := 0
+	for i := 0; i < len(text); {
+		r, size := utf8.DecodeRune(text[i:])
+		if r != '\n' && unsafe(r, size) {
+			out = append(out, text[from:i]...)
+			units := utf16.AppendRune(nil, r)
+			for _, u := range units {
+				out = fmt.Appendf(out, `\u%04x`, u)
+			}
+			from = i + size
+		}
+		i += size
+	}
+	if from == 0 {
+		return text
+	}
+	return append(out, text[from:]...)
 }
 
 // Key is an item's key in JSON; see the package comment for the escape.

@@ -114,11 +114,21 @@ type PlannedJob struct {
 	Ready   int64  `json:"ready"`
 	Delayed int64  `json:"delayed"`
 	Held    int64  `json:"held"` // claimed or running, by whatever run
+	// First are the command lines of the first ready items.
+	First []string `json:"first"`
 }
 
-func (p PlannedJob) String() string {
-	return fmt.Sprintf("job %s in lane %s (%d at once, batch %d), %d ready, %d delayed, %d held, runs: %s (%s)",
-		p.Job, p.Lane, p.Slots, p.Batch, p.Ready, p.Delayed, p.Held, p.Command, p.Source)
+// Lines are what a person reads of it: the job, then what would run first.
+func (p PlannedJob) Lines() []string {
+	lines := []string{fmt.Sprintf("job %s (%s): lane %s, %d at once, batch %d; %d ready, %d delayed, %d held",
+		p.Job, p.Source, p.Lane, p.Slots, p.Batch, p.Ready, p.Delayed, p.Held)}
+	for _, command := range p.First {
+		lines = append(lines, "  "+command)
+	}
+	if more := p.Ready - int64(len(p.First)); more > 0 {
+		lines = append(lines, fmt.Sprintf("  … and %d more: %s", more, p.Command))
+	}
+	return lines
 }
 
 // NewPlanned is the document of work --dry-run --json.

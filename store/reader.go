@@ -19,6 +19,9 @@ type Reader interface {
 	Items(ctx context.Context, s Selection) ([]ItemRow, error)
 	// DeadLetters lists dead items, the longest dead first.
 	DeadLetters(ctx context.Context, s Selection) ([]ItemRow, error)
+	// Peek returns the first n ready items of a job in the order in which they
+	// would start, with their payloads.
+	Peek(ctx context.Context, job string, scope *string, n int) ([]*jobs.Item, error)
 	// JobNames lists every job that has ever had an item or been worked.
 	JobNames(ctx context.Context) ([]string, error)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -195,7 +196,7 @@ func TestRun_SetsidChildEnds(t *testing.T) {
 	for _, ignore := range []string{"", "trap \"\" TERM; "} {
 		for _, cause := range []error{nil, ErrStopped, ErrLost, ErrKill} {
 			dir := t.TempDir()
-			a := shell("setsid sh -c '" + ignore + "echo $$ >" + dir + "/pid; while :; do sleep 0.01; done' & : >" + dir + "/up; " + sleepers)
+			a := shell("setsid sh -c '" + ignore + "echo $$ >" + dir + "/new; mv " + dir + "/new " + dir + "/pid; while :; do sleep 0.01; done' & : >" + dir + "/up; " + sleepers)
 			a.Spec.Policy.KillAfter = 50 * time.Millisecond
 			ctx, cancel := context.WithCancelCause(t.Context())
 			if cause == nil {
@@ -219,7 +220,7 @@ func TestRun_SetsidChildEnds(t *testing.T) {
 func TestRun_UnmarkedSetsidChildEnds(t *testing.T) {
 	need(t, "setsid")
 	dir := t.TempDir()
-	a := shell("setsid env -i sh -c 'echo $$ >" + dir + "/pid; exec /bin/" + sleepers + "' & wait")
+	a := shell("setsid env -i sh -c 'echo $$ >" + dir + "/new; /bin/mv " + dir + "/new " + dir + "/pid; exec /bin/" + sleepers + "' & wait")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	endWhen(t, dir+"/pid", cancel, ErrStopped)
 	r, _ := newRunner(t).Run(ctx, context.Background(), a)
@@ -236,14 +237,15 @@ func TestRun_ManyAtOnce(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	results := make(chan jobs.Result)
 	const n = 8
+	var up sync.WaitGroup
+	up.Add(n)
 	for range n {
 		go func() {
 			a := shell("echo up; " + sleepers + " | " + sleepers)
-			up := false
-			a.Started = func(int, uint64) { up = true }
+			a.Started = func(int, uint64) { up.Done() }
 			result, printed := r.Run(ctx, context.Background(), a)
-			if !up || printed.Notes != nil {
-				result.Error = "not started, or noted: " + strings.Join(printed.Notes, "; ")
+			if printed.Notes != nil {
+				result.Error = "noted: " + strings.Join(printed.Notes, "; ")
 			}
 			results <- result
 		}()
@@ -256,6 +258,7 @@ func TestRun_ManyAtOnce(t *testing.T) {
 	for range n {
 		wantExit(t, <-results, 1)
 	}
+	up.Wait()
 	cancel(errors.New("the test is over"))
 	for range n {
 		if got := <-results; got.Ending != jobs.Stopped || got.Error != "" {

@@ -31,6 +31,19 @@ func spawn(t *testing.T, text string, env ...string) *exec.Cmd {
 	return cmd
 }
 
+// awaitSleep waits until the shells have become sleep: until then their
+// environment reads as their parent's, or empty.
+func awaitSleep(t *testing.T, pids ...int) {
+	t.Helper()
+	for _, pid := range pids {
+		until(t, "it sleeps", func() bool {
+			var buf [1024]byte
+			p, err := readStat(pid, buf[:])
+			return err == nil && p.Name == "sleep"
+		})
+	}
+}
+
 func survivorPIDs(t *testing.T, orphans ...Orphan) []int {
 	t.Helper()
 	found, err := Survivors(orphans)
@@ -49,11 +62,13 @@ func TestSurvivors_Mark(t *testing.T) {
 	mark := newMark()
 	a := spawn(t, "exec "+sleepers, "BATCHQ_MARK="+mark+"-1")
 	b := spawn(t, "exec "+sleepers, "BATCHQ_MARK="+mark+"-12")
+	awaitSleep(t, a.Process.Pid, b.Process.Pid)
 	want := func(orphan Orphan, pids ...int) {
 		t.Helper()
 		slices.Sort(pids)
-		// An environment reads empty for a moment, while the shell executes.
-		until(t, "the marked ones are found", func() bool { return slices.Equal(survivorPIDs(t, orphan), pids) })
+		if got := survivorPIDs(t, orphan); !slices.Equal(got, pids) {
+			t.Errorf("%+v: got %v, want %v", orphan, got, pids)
+		}
 	}
 	want(Orphan{Mark: mark + "-1"}, a.Process.Pid)
 	want(Orphan{Mark: mark + "-12"}, b.Process.Pid)
@@ -97,10 +112,7 @@ func TestSurvivors_Group(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the other's mark can be read", func() bool {
-		var s scan
-		return s.marking(other).mark == "another"
-	})
+	awaitSleep(t, bare, other)
 	orphan := Orphan{Mark: newMark(), PID: leader, Start: start}
 	want := func(o Orphan, pids ...int) {
 		t.Helper()
@@ -143,11 +155,7 @@ func TestSurvivors_StrangersGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	until(t, "the child sleeps", func() bool {
-		var buf [1024]byte
-		p, err := readStat(child, buf[:])
-		return err == nil && p.Name == "sleep"
-	})
+	awaitSleep(t, child)
 	// The leader is gone, and the member's environment shows that no attempt
 	// of ours has started it: the group's number has been used again.
 	if got := survivorPIDs(t, Orphan{Mark: newMark(), PID: cmd.Process.Pid, Start: start}); len(got) != 0 {

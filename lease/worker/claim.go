@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"errors"
 	"time"
 
 	"batchq/jobs"
@@ -73,7 +74,13 @@ func (w *Worker) claimLane(l *lane, n int) (took bool, err error) {
 	c, err := w.store.Claim(w.soft, store.ClaimRequest{Run: w.run.Info.ID, Lane: l.Name, Jobs: specs,
 		Limits: w.limits, Scope: w.plan.Scope, Max: n, Skip: w.skip, Lease: w.plan.Lease})
 	if err != nil {
-		if w.soft.Err() != nil || w.patient(err) {
+		if w.soft.Err() != nil {
+			return false, nil
+		}
+		// Who has nothing in hand loses nothing by saying so and leaving; a
+		// lock, unlike a full disk, is let go without anybody's doing.
+		idle := !w.inHand() && !w.plan.Wait && !errors.Is(err, store.ErrBusy)
+		if !idle && w.patient(err) {
 			return false, nil
 		}
 		return false, err

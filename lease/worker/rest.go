@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"slices"
 	"time"
 
 	"batchq/jobs"
@@ -13,16 +14,14 @@ const pollPause = 250 * time.Millisecond
 // over says whether the run is through. It is asked when a turn found nothing
 // to do.
 func (w *Worker) over() (bool, error) {
-	if len(w.inFlight) > 0 || w.failing {
+	if w.inHand() {
 		return false, nil
-	}
-	for _, l := range w.lanes {
-		if len(l.held) > 0 {
-			return false, nil
-		}
 	}
 	if w.closing != "" || w.hard.Err() != nil {
 		return true, nil
+	}
+	if !w.retryAt.IsZero() {
+		return false, nil // a claim failed, so nobody knows whether something is left
 	}
 	// What a dead run had started comes back as soon as its processes have
 	// been ended: that is being done, and is worth waiting for.
@@ -38,6 +37,15 @@ func (w *Worker) over() (bool, error) {
 	}
 	w.sayFull()
 	return true, nil
+}
+
+// inHand says whether the run is responsible for anything: items in flight,
+// results not yet recorded, items held and not started.
+func (w *Worker) inHand() bool {
+	if len(w.inFlight) > 0 {
+		return true
+	}
+	return slices.ContainsFunc(w.lanes, func(l *lane) bool { return len(l.held) > 0 })
 }
 
 // lookAgain makes sure that nothing has come while the last look was made,

@@ -23,7 +23,11 @@ func (db *DB) Advance(ctx context.Context, a store.Advance) (store.Advanced, err
 			}
 		}
 		for _, p := range a.Pids {
-			if err := t.exec("UPDATE slot SET pid = ?, pid_start = ? WHERE id = ? AND run = ?", p.PID, int64(p.Start), p.Slot, a.Run); err != nil {
+			// A slot's number is used again: news of an ended attempt must not
+			// be taken for news of the one that has the slot now.
+			err := t.exec(`UPDATE slot SET pid = ?, pid_start = ? WHERE id = ? AND run = ? AND item = ?
+				AND EXISTS (SELECT 1 FROM item WHERE id = slot.item AND claim = ?)`, p.PID, int64(p.Start), p.Slot, a.Run, p.Item, p.Claim)
+			if err != nil {
 				return err
 			}
 		}
@@ -104,7 +108,7 @@ func (t *tx) place(item, priority int64, v jobs.Verdict) error {
 	case jobs.ChargeDefer:
 		deferral = 1
 	}
-	if v.Charge == jobs.ChargeNone {
+	if v.Charge == jobs.ChargeNone && v.To != jobs.Delayed {
 		// Free: it keeps its place in the line.
 		return t.exec("UPDATE item SET state = ?, claim = NULL, finished = ?, class = ?, reason = ? WHERE id = ?",
 			int64(v.To), finished, string(v.Class), v.Reason, item)
@@ -231,7 +235,10 @@ func (t *tx) start(run int64, lane string, job int64, it store.StartItem) (st st
 	if err != nil {
 		return st, false, err
 	}
-	_, err = missing(t.row("SELECT body FROM payload WHERE item = ?", []any{it.Item}, &st.Payload))
+	none, err = missing(t.row("SELECT body FROM payload WHERE item = ?", []any{it.Item}, &st.Payload))
+	if err == nil && !none && st.Payload == nil {
+		st.Payload = []byte{} // the driver reads no bytes as nil; an empty payload is not none
+	}
 	return st, true, err
 }
 
@@ -268,6 +275,9 @@ func (db *DB) Release(ctx context.Context, run int64, items []store.Held) (relea
 func (db *DB) Changed(ctx context.Context) (bool, error) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
+	if db.conn == nil {
+		return false, db.outward("looking for changes", errClosed)
+	}
 	s, err := db.stmt("PRAGMA data_version")
 	if err != nil {
 		return false, db.outward("looking for changes", err)

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"time"
 
@@ -14,9 +15,14 @@ func (db *DB) Claim(ctx context.Context, c store.ClaimRequest) (store.Claim, err
 	out := store.Claim{Lane: c.Lane, NextDue: -1}
 	// What a claim took is given back when it is lost: it need not be synced.
 	err := db.write(ctx, "claim", unsynced, func(t *tx) error {
-		if err := t.promote(store.MaxRows - min(c.Max, store.MaxRows)); err != nil {
+		c := c
+		// Half of what a transaction may touch is kept for what is due: a run
+		// that asks for much must not keep it out.
+		promoted, err := t.promote(store.MaxRows - min(c.Max, store.MaxRows/2))
+		if err != nil {
 			return err
 		}
+		c.Max = min(c.Max, store.MaxRows-promoted)
 		use, err := t.inUse()
 		if err != nil {
 			return err
@@ -49,17 +55,65 @@ func (db *DB) Claim(ctx context.Context, c store.ClaimRequest) (store.Claim, err
 	return out, err
 }
 
-// promote makes delayed items ready that are due, at most limit of them. One
-// bad row can't hold up the others: it is the state alone that changes.
-func (t *tx) promote(limit int) error {
-	return t.rows(`UPDATE item SET state = 0 WHERE id IN
-		(SELECT id FROM item INDEXED BY item_delayed WHERE state = 1 AND due <= ? ORDER BY due LIMIT ?) RETURNING job, scope`,
-		[]any{t.now, limit}, func(scan func(...any) error) error {
-			var job, scope int64
-			err := scan(&job, &scope)
-			t.moved(job, scope, jobs.Delayed, jobs.Ready)
+// promote makes delayed items ready that are due, at most limit of them, of
+// each job an equal share and those first that have been due longest. One bad
+// row can't hold up the others: it is the state alone that changes.
+func (t *tx) promote(limit int) (promoted int, err error) {
+	due, err := t.overdue()
+	if err != nil {
+		return 0, err
+	}
+	for left := limit; len(due) > 0 && left > 0; {
+		each := max(1, left/len(due))
+		var more []int64
+		for _, job := range due {
+			n := min(each, left)
+			moved, err := t.promoteOf(job, n)
+			if err != nil {
+				return promoted, err
+			}
+			promoted, left = promoted+moved, left-moved
+			if moved == n {
+				more = append(more, job)
+			}
+		}
+		due = more
+	}
+	return promoted, nil
+}
+
+// overdue lists the jobs that have something due to be promoted. The
+// recursive walk touches two index entries a job, however many items wait.
+func (t *tx) overdue() (due []int64, err error) {
+	err = t.rows(`WITH RECURSIVE r (job) AS (
+			SELECT (SELECT job FROM item INDEXED BY item_delayed WHERE state = 1 ORDER BY job LIMIT 1)
+			UNION ALL
+			SELECT (SELECT job FROM item INDEXED BY item_delayed WHERE state = 1 AND job > r.job ORDER BY job LIMIT 1) FROM r WHERE r.job IS NOT NULL)
+		SELECT job FROM r WHERE job IS NOT NULL
+		AND (SELECT due FROM item INDEXED BY item_delayed WHERE state = 1 AND job = r.job ORDER BY due LIMIT 1) <= ?`,
+		[]any{t.now}, func(scan func(...any) error) error {
+			var job int64
+			err := scan(&job)
+			due = append(due, job)
 			return err
 		})
+	return due, err
+}
+
+func (t *tx) promoteOf(job int64, limit int) (promoted int, err error) {
+	if limit <= 0 {
+		return 0, nil
+	}
+	err = t.rows(`UPDATE item SET state = 0 WHERE id IN
+		(SELECT id FROM item INDEXED BY item_delayed WHERE state = 1 AND job = ? AND due <= ? ORDER BY due LIMIT ?) RETURNING scope`,
+		[]any{job, t.now, limit}, func(scan func(...any) error) error {
+			var scope int64
+			err := scan(&scope)
+			t.moved(job, scope, jobs.Delayed, jobs.Ready)
+			promoted++
+			return err
+		})
+	return promoted, err
 }
 
 // use is what is in flight in the whole database.
@@ -336,12 +390,13 @@ func (t *tx) nextDue(c store.ClaimRequest, scope any) (time.Duration, error) {
 	for _, s := range c.Jobs {
 		names = append(names, s.Name)
 	}
-	var due int64
-	none, err := missing(t.row(`SELECT due FROM item INDEXED BY item_delayed WHERE state = 1
-		AND job IN (SELECT id FROM job WHERE name IN (SELECT value FROM json_each(?1)))
-		AND (?2 IS NULL OR scope = ?2) ORDER BY due LIMIT 1`, []any{nameList(names), scope}, &due))
-	if err != nil || none {
+	// One index entry a job: what waits of other jobs is not looked at.
+	var due sql.NullInt64
+	err := t.row(`SELECT min((SELECT due FROM item INDEXED BY item_delayed WHERE state = 1 AND job = j.id
+			AND (?2 IS NULL OR scope = ?2) ORDER BY due LIMIT 1))
+		FROM job j WHERE name IN (SELECT value FROM json_each(?1))`, []any{nameList(names), scope}, &due)
+	if err != nil || !due.Valid {
 		return -1, err
 	}
-	return max(0, time.Duration(due-t.now)*time.Millisecond), nil
+	return max(0, time.Duration(due.Int64-t.now)*time.Millisecond), nil
 }

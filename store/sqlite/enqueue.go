@@ -38,7 +38,7 @@ type producer struct {
 	e          store.Enqueue
 	job, scope int64
 	next       int64 // the id that the next item gets
-	low, high  int   // priorities seen
+	low, high  *int  // priorities seen; nil: none
 	out        []store.Outcome
 	args       []any
 }
@@ -46,6 +46,14 @@ type producer struct {
 func (db *DB) Enqueue(ctx context.Context, e store.Enqueue) (store.Enqueued, error) {
 	if len(e.Items) > store.MaxRows {
 		return store.Enqueued{}, fmt.Errorf("enqueue of %d items at once: at most %d", len(e.Items), store.MaxRows)
+	}
+	for i := range e.Items {
+		switch n := &e.Items[i]; {
+		case len(n.Key) == 0:
+			return store.Enqueued{}, fmt.Errorf("enqueue: item %d has no key", i)
+		case n.Priority > jobs.MaxPriority || n.Priority < -jobs.MaxPriority:
+			return store.Enqueued{}, fmt.Errorf("enqueue: item %d has priority %d: want %d to %d", i, n.Priority, -jobs.MaxPriority, jobs.MaxPriority)
+		}
 	}
 	if e.DryRun {
 		return db.rehearse(ctx, e)
@@ -78,8 +86,10 @@ func (db *DB) Enqueue(ctx context.Context, e store.Enqueue) (store.Enqueued, err
 }
 
 func (p *producer) close() error {
-	if p.low < 0 || p.high > 0 {
-		if err := p.exec("UPDATE job SET low = min(low, ?), high = max(high, ?) WHERE id = ?", p.low, p.high, p.job); err != nil {
+	if p.low != nil {
+		err := p.exec(`UPDATE job SET low = min(coalesce(low, ?1), ?1), high = max(coalesce(high, ?2), ?2)
+			WHERE id = ?3 AND (low IS NULL OR low > ?1 OR high < ?2)`, *p.low, *p.high, p.job)
+		if err != nil {
 			return err
 		}
 	}
@@ -175,9 +185,17 @@ func rank(due int64, priority int) int64 {
 	return due - int64(priority)*jobs.PriorityStep.Milliseconds()
 }
 
+// spread notes a priority that an item has from now on.
+func (p *producer) spread(priority int) {
+	if p.low == nil {
+		p.low, p.high = new(priority), new(priority)
+	}
+	*p.low, *p.high = min(*p.low, priority), max(*p.high, priority)
+}
+
 // accept books an item that has been inserted.
 func (p *producer) accept(n *store.NewItem, id int64) error {
-	p.low, p.high = min(p.low, n.Priority), max(p.high, n.Priority)
+	p.spread(n.Priority)
 	p.added(p.job, p.scope, p.stateAt(p.due(n)))
 	p.out = append(p.out, store.Added)
 	if n.Payload == nil {
@@ -190,13 +208,21 @@ func (p *producer) accept(n *store.NewItem, id int64) error {
 type existing struct {
 	id      int64
 	state   jobs.State
+	paid    bool // it has a payload, which may be empty; the driver reads that as nil
 	payload []byte
+}
+
+func (x *existing) dest() []any { return []any{&x.id, &x.state, &x.paid, &x.payload} }
+
+// same says whether n would bring the payload that is there.
+func (x *existing) same(n *store.NewItem) bool {
+	return x.paid == (n.Payload != nil) && bytes.Equal(x.payload, n.Payload)
 }
 
 func (p *producer) meet(n *store.NewItem) (store.Outcome, error) {
 	var x existing
-	err := p.row(`SELECT i.id, i.state, p.body FROM item i LEFT JOIN payload p ON p.item = i.id
-		WHERE i.job = ? AND i.scope = ? AND i.key = ? AND i.state <> 6`, []any{p.job, p.scope, n.Key}, &x.id, &x.state, &x.payload)
+	err := p.row(`SELECT i.id, i.state, p.item IS NOT NULL, p.body FROM item i LEFT JOIN payload p ON p.item = i.id
+		WHERE i.job = ? AND i.scope = ? AND i.key = ? AND i.state <> 6`, []any{p.job, p.scope, n.Key}, x.dest()...)
 	if err != nil {
 		return 0, err
 	}
@@ -217,7 +243,7 @@ func (p *producer) meet(n *store.NewItem) (store.Outcome, error) {
 // judge is the table of --on-duplicate. A payload is never changed silently:
 // where the new one differs and would not be taken, the answer is Conflict.
 func judge(x existing, n *store.NewItem, mode store.OnDuplicate) store.Outcome {
-	same := (x.payload == nil) == (n.Payload == nil) && bytes.Equal(x.payload, n.Payload)
+	same := x.same(n)
 	switch {
 	case mode == store.Fail:
 		return store.Stopped
@@ -247,7 +273,7 @@ func (p *producer) replace(x existing, n *store.NewItem) error {
 	due := p.due(n)
 	to := p.stateAt(due)
 	generation := 0
-	if !bytes.Equal(x.payload, n.Payload) || (x.payload == nil) != (n.Payload == nil) {
+	if !x.same(n) {
 		generation = 1
 	}
 	fresh := x.state == jobs.Dead // a dead item starts anew, with fresh budgets
@@ -257,7 +283,7 @@ func (p *producer) replace(x existing, n *store.NewItem) error {
 	if err != nil {
 		return err
 	}
-	p.low, p.high = min(p.low, n.Priority), max(p.high, n.Priority)
+	p.spread(n.Priority)
 	p.moved(p.job, p.scope, x.state, to)
 	if err := p.exec("DELETE FROM payload WHERE item = ?", x.id); err != nil || n.Payload == nil {
 		return err
@@ -272,9 +298,9 @@ func (db *DB) rehearse(ctx context.Context, e store.Enqueue) (store.Enqueued, er
 		for i := range e.Items {
 			n := &e.Items[i]
 			var x existing
-			none, err := missing(s.row(`SELECT i.id, i.state, p.body FROM item i LEFT JOIN payload p ON p.item = i.id
+			none, err := missing(s.row(`SELECT i.id, i.state, p.item IS NOT NULL, p.body FROM item i LEFT JOIN payload p ON p.item = i.id
 				WHERE i.job = (SELECT id FROM job WHERE name = ?) AND i.scope = (SELECT id FROM scope WHERE name = ?)
-				AND i.key = ? AND i.state <> 6`, []any{e.Job, e.Scope, n.Key}, &x.id, &x.state, &x.payload))
+				AND i.key = ? AND i.state <> 6`, []any{e.Job, e.Scope, n.Key}, x.dest()...))
 			if err != nil {
 				return err
 			}

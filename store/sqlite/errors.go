@@ -46,7 +46,7 @@ func (db *DB) outward(doing string, err error) error {
 	case lib.SQLITE_BUSY, lib.SQLITE_LOCKED:
 		return file(store.ErrBusy, "find it with: fuser "+db.path)
 	case lib.SQLITE_NOTADB:
-		return file(store.ErrForeign, "name another file with --db; this one was left as it is")
+		return &store.FileError{Path: db.path, Err: store.ErrForeign, Hint: "name another file with --db; this one was left as it is"}
 	case lib.SQLITE_CORRUPT:
 		return file(store.ErrDamaged, "restore a backup; this file was left as it is")
 	case lib.SQLITE_FULL:

@@ -59,6 +59,7 @@ type DB struct {
 	changed int64              // last data_version
 
 	readMu  sync.Mutex
+	closed  bool // no reader is opened any more
 	readers *sql.DB
 	reader  *sql.Conn // reports; opened when first needed
 }
@@ -126,6 +127,15 @@ func resolve(path string) (string, error) {
 	if real, err := filepath.EvalSymlinks(abs); err == nil {
 		return real, nil
 	}
+	// A link to a file that is not there yet: it is made where the link points.
+	if target, err := os.Readlink(abs); err == nil {
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(filepath.Dir(abs), target)
+		}
+		if _, err := os.Lstat(target); errors.Is(err, os.ErrNotExist) {
+			abs = target
+		}
+	}
 	dir, err := filepath.EvalSymlinks(filepath.Dir(abs))
 	if errors.Is(err, os.ErrNotExist) {
 		return "", &store.FileError{Path: abs, Err: store.ErrNoDatabase, Detail: "its directory does not exist",
@@ -153,9 +163,11 @@ func pathReason(err error) string {
 //     own, which a heartbeat among busy writers needs; readers set it long.
 //   - foreign_keys: a row that points nowhere is refused when it is written.
 //   - cache_size: 16 MB hold the hot pages of a million items' indexes.
+//   - journal_size_limit: a log that grew behind a long reader is cut back to
+//     16 MB when it has been folded in, not kept at its largest for ever.
 func dsn(path, mode string, pragmas ...string) string {
 	q := url.Values{"mode": {mode}, "_txlock": {"immediate"}}
-	q["_pragma"] = append([]string{"foreign_keys(1)", "cache_size(-16384)"}, pragmas...)
+	q["_pragma"] = append([]string{"foreign_keys(1)", "cache_size(-16384)", "journal_size_limit(16777216)"}, pragmas...)
 	u := url.URL{Scheme: "file", Path: path, RawQuery: q.Encode()}
 	return u.String()
 }
@@ -211,6 +223,7 @@ func (db *DB) Close() error {
 		}
 	}
 	db.reader, db.conn, db.readers, db.pool = nil, nil, nil, nil
+	db.closed = true
 	if err := errors.Join(errs...); err != nil {
 		return db.outward("closing", err)
 	}

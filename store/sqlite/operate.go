@@ -13,10 +13,13 @@ import (
 // happened before stays on record, and attempts go on counting.
 func (db *DB) Requeue(ctx context.Context, ids []int64, from []jobs.State) (out store.Moved, err error) {
 	return db.operate(ctx, "requeue", ids, func(t *tx, it operand) (refusal string, err error) {
-		if !slices.Contains(from, it.state) {
-			return t.whyNot(it)
+		switch it.state {
+		case jobs.Dead, jobs.Done, jobs.Delayed:
+			if slices.Contains(from, it.state) {
+				return "", t.again(it.id, it.job, it.scope, it.state)
+			}
 		}
-		return "", t.again(it.id, it.job, it.scope, it.state)
+		return t.whyNot(it) // whatever from says: what is held or dropped stays
 	})
 }
 

@@ -18,6 +18,9 @@ type snapshot struct {
 func (db *DB) read(ctx context.Context, doing string, f func(*snapshot) error) error {
 	db.readMu.Lock()
 	defer db.readMu.Unlock()
+	if db.closed {
+		return db.outward(doing, errClosed)
+	}
 	if db.reader == nil {
 		pool, err := sql.Open("sqlite", dsn(db.path, "rw", "busy_timeout(60000)", "query_only(1)"))
 		if err != nil {
@@ -57,7 +60,7 @@ func (db *DB) ownRead(ctx context.Context, doing string, f func(*tx) error) erro
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	if db.conn == nil {
-		return db.outward(doing, errors.New("the database is closed"))
+		return db.outward(doing, errClosed)
 	}
 	err := db.patiently(ctx, func() error { return f(&tx{db: db, now: db.now().UnixMilli()}) })
 	return db.outward(doing, err)

@@ -42,15 +42,21 @@ func (db *DB) Renew(ctx context.Context, run int64, lease time.Duration) (claims
 // EndRun writes the run's end. Claims of which nothing is held go with it;
 // those that still hold orphans stay, for the next run to take over.
 func (db *DB) EndRun(ctx context.Context, run int64, end store.RunEnd) error {
-	return db.write(ctx, "ending the run", synced, func(t *tx) error {
-		if _, err := t.free(run); err != nil {
+	for {
+		var freed int
+		err := db.write(ctx, "ending the run", synced, func(t *tx) (err error) {
+			if freed, err = t.free(run); err != nil || freed == store.MaxRows {
+				return err // there may be more, for the next transaction
+			}
+			if err := t.forgetClaims(run); err != nil {
+				return err
+			}
+			return t.exec("UPDATE run SET ended = ?, outcome = ?, peak = ? WHERE id = ?", t.now, end.Outcome, end.PeakBytes, run)
+		})
+		if err != nil || freed < store.MaxRows {
 			return err
 		}
-		if err := t.forgetClaims(run); err != nil {
-			return err
-		}
-		return t.exec("UPDATE run SET ended = ?, outcome = ?, peak = ? WHERE id = ?", t.now, end.Outcome, end.PeakBytes, run)
-	})
+	}
 }
 
 func (t *tx) forgetClaims(run int64) error {
@@ -124,14 +130,16 @@ func scanOther(scan func(...any) error, now int64) (store.OtherRun, error) {
 // so that short runs, one after another, complete the wait between the looks.
 func (db *DB) NoteLapse(ctx context.Context, run int64) (since, lease time.Duration, err error) {
 	err = db.write(ctx, "looking at a lapsed lease", unsynced, func(t *tx) error {
-		var first, length int64
-		none, err := missing(t.row(`UPDATE claim SET lapsed = iif(lapsed <= ?1, lapsed, ?1) WHERE run = ?2
-			AND (until <= ?1 OR until - lease > ?1 + 1000) RETURNING lapsed, lease`, []any{t.now, run}, &first, &length))
-		if err != nil || none {
+		since, lease = 0, 0
+		return t.rows(`UPDATE claim SET lapsed = iif(lapsed <= ?1, lapsed, ?1) WHERE run = ?2
+			AND (until <= ?1 OR until - lease > ?1 + 1000) RETURNING lapsed, lease`, []any{t.now, run}, func(scan func(...any) error) error {
+			var first, length int64
+			err := scan(&first, &length)
+			// Of several claims the first look at any counts: all of them are renewed together.
+			since = max(since, time.Duration(t.now-first)*time.Millisecond)
+			lease = max(lease, time.Duration(length)*time.Millisecond)
 			return err
-		}
-		since, lease = time.Duration(t.now-first)*time.Millisecond, time.Duration(length)*time.Millisecond
-		return nil
+		})
 	})
 	return since, lease, err
 }

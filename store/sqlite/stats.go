@@ -73,7 +73,7 @@ func (db *DB) Stats(ctx context.Context) (out store.Stats, err error) {
 func (s *snapshot) jobs(out *store.Stats) error {
 	type extra struct{ id, low, high int64 }
 	var extras []extra
-	err := s.rows(`SELECT j.id, j.name, j.lane, j.low, j.high, `+countColumns+` FROM job j LEFT JOIN tally t ON t.job = j.id
+	err := s.rows(`SELECT j.id, j.name, j.lane, coalesce(j.low, 0), coalesce(j.high, 0), `+countColumns+` FROM job j LEFT JOIN tally t ON t.job = j.id
 		GROUP BY j.id ORDER BY j.name`, nil, func(scan func(...any) error) error {
 		var j store.JobStats
 		var x extra
@@ -136,16 +136,27 @@ func (s *snapshot) waiting(j *store.JobStats, job, low, high int64) error {
 }
 
 // oldestReady finds the earliest due time among the ready items of a job. The
-// index is in rank order (due less the head start of the priority), so one
-// with an earlier due time than the first can only stand within the spread of
-// the job's priorities behind it: with one priority, the first is the oldest.
+// index is in rank order (due less the head start of the priority), so with
+// one priority the first is the oldest. Otherwise an older one than those seen
+// can only stand within the head start of the lowest priority behind the
+// oldest of them; a look at the first thousand finds it where a few urgent
+// ones stand before a long list.
 func (s *snapshot) oldestReady(job, low, high int64) (due sql.NullInt64, err error) {
-	err = s.row("SELECT due FROM item INDEXED BY item_ready WHERE state = 0 AND job = ? ORDER BY rank, id LIMIT 1", []any{job}, &due)
-	if err != nil || low == high {
+	first := 1000
+	if low == high {
+		first = 1
+	}
+	const step = int64(jobs.PriorityStep / time.Millisecond)
+	var seen int
+	var last sql.NullInt64
+	err = s.row(`SELECT count(*), min(rank + priority * ?1), max(rank) FROM (SELECT rank, priority
+		FROM item INDEXED BY item_ready WHERE state = 0 AND job = ?2 ORDER BY rank, id LIMIT ?3)`, []any{step, job, first}, &seen, &due, &last)
+	bound := due.Int64 - low*step
+	if err != nil || low == high || seen < first || last.Int64 > bound {
 		return due, err
 	}
-	err = s.row("SELECT min(due) FROM item INDEXED BY item_ready WHERE state = 0 AND job = ? AND rank <= ?",
-		[]any{job, due.Int64 - low*jobs.PriorityStep.Milliseconds()}, &due)
+	err = s.row("SELECT min(rank + priority * ?1) FROM item INDEXED BY item_ready WHERE state = 0 AND job = ?2 AND rank <= ?3",
+		[]any{step, job, bound}, &due)
 	return due, err
 }
 

@@ -28,7 +28,7 @@ func (db *DB) TakeOver(ctx context.Context, dead, by int64, why store.Death, lea
 			return err
 		}
 		if out.More = out.Freed == store.MaxRows; out.More {
-			return nil
+			return t.exec("UPDATE run SET freed = freed + ? WHERE id = ?", out.Freed, dead)
 		}
 		if out.Orphans, err = t.adopt(dead, by, why, lease); err != nil {
 			return err
@@ -165,8 +165,8 @@ func scanOrphan(scan func(...any) error, now int64) (store.Orphan, error) {
 func (db *DB) SettleOrphan(ctx context.Context, run int64, o store.Orphan, v jobs.Verdict) error {
 	return db.write(ctx, "settling an orphan", synced, func(t *tx) error {
 		var job, scope, priority int64
-		none, err := missing(t.row("SELECT job, scope, priority FROM item WHERE id = ? AND claim = ? AND state = 3",
-			[]any{o.Item, o.Claim}, &job, &scope, &priority))
+		none, err := missing(t.row(`SELECT i.job, i.scope, i.priority FROM item i JOIN claim c ON c.id = i.claim
+			WHERE i.id = ? AND i.claim = ? AND i.state = 3 AND c.run = ?`, []any{o.Item, o.Claim, run}, &job, &scope, &priority))
 		if err != nil {
 			return err
 		}

@@ -8,6 +8,8 @@ import (
 	"time"
 )
 
+var errClosed = errors.New("the database is closed")
+
 // tx is one writing transaction: the one now in it, and the books that are
 // written at its end.
 type tx struct {
@@ -66,7 +68,7 @@ func (db *DB) write(ctx context.Context, doing string, s syncing, f func(*tx) er
 // engine's longer ones let a heartbeat starve among busy writers.
 func (db *DB) begin(ctx context.Context, s syncing) error {
 	if db.conn == nil {
-		return errors.New("the database is closed")
+		return errClosed
 	}
 	if db.full != bool(s) {
 		mode := "PRAGMA synchronous = NORMAL"

@@ -12,7 +12,7 @@ import (
 
 var leaseCases = []testCase{
 	{"Register", func(w *world) {
-		r := store.RunInfo{Token: "token", PID: 4711, PIDStart: 1<<63 + 5, BootID: "boot", PIDNS: "pid:[4026531836]", Host: "host",
+		r := store.RunInfo{Token: "token", PID: 4711, PIDStart: 1<<62 + 5, BootID: "boot", PIDNS: "pid:[4026531836]", Host: "host",
 			Command: []string{"batchq", "work", "a b", "\xff"[:0]}}
 		r.ID = must(w.db.Register(w.ctx, r))(w)
 		r.Started = dawn.UTC()

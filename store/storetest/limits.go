@@ -158,7 +158,7 @@ var limitCases = []testCase{
 		w.enqueue(store.Enqueue{Job: "pos", Scope: "today", Items: []store.NewItem{{Key: []byte("a")}}})
 		run := w.register("r")
 		s := w.start(run, w.claim(run, 1, "pos"))[0]
-		w.advance(store.Advance{Run: run, Pids: []store.Process{{Held: s.Held, PID: 1234, Start: 1 << 63}}})
+		w.advance(store.Advance{Run: run, Pids: []store.Process{{Held: s.Held, PID: 1234, Start: 1 << 62}}})
 		want := []store.SlotRow{{Run: run, Job: "pos", Lane: jobs.Serial, Uses: map[string]int{"db": 2, "net": 1}, Item: s.Item,
 			Key: []byte("a"), Scope: "today", Attempt: 1, Since: dawn.UTC(), PID: 1234}}
 		if diff := cmp.Diff(want, must(w.db.Stats(w.ctx))(w).Slots); diff != "" {

@@ -83,15 +83,17 @@ func (x *machine) run(t *rapid.T) *modelRun {
 	return x.m.runs[rapid.SampledFrom(ids).Draw(t, "run")]
 }
 
-// some draws up to n of a list, in its order.
+// some draws up to n of a list, in its order; the last ones are drawn most
+// often, as the generator prefers small numbers.
 func some[T any](t *rapid.T, list []T, n int, label string) (drawn []T) {
-	if len(list) == 0 {
+	n = min(n, len(list))
+	if n == 0 || rapid.IntRange(0, 4).Draw(t, label+": none") == 4 {
 		return nil
 	}
-	at := rapid.SliceOfNDistinct(rapid.IntRange(0, len(list)-1), 0, min(n, len(list)), rapid.ID[int]).Draw(t, label)
-	slices.Sort(at)
+	at := rapid.SliceOfNDistinct(rapid.IntRange(1, len(list)), 1, n, rapid.ID[int]).Draw(t, label)
+	slices.SortFunc(at, func(a, b int) int { return b - a })
 	for _, i := range at {
-		drawn = append(drawn, list[i])
+		drawn = append(drawn, list[len(list)-i])
 	}
 	return drawn
 }
@@ -104,7 +106,7 @@ func (x *machine) Enqueue(t *rapid.T) {
 		Job:         rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "job"),
 		Scope:       rapid.SampledFrom([]string{"", "s"}).Draw(t, "scope"),
 		OnDuplicate: rapid.SampledFrom([]store.OnDuplicate{store.Skip, store.Replace, store.Requeue, store.Fail}).Draw(t, "on duplicate"),
-		DryRun:      rapid.IntRange(0, 7).Draw(t, "dry run") == 0,
+		DryRun:      rapid.IntRange(0, 7).Draw(t, "dry run") == 7,
 	}
 	seen := map[string]bool{}
 	for range rapid.IntRange(1, 5).Draw(t, "items") {
@@ -138,17 +140,19 @@ func (x *machine) Enqueue(t *rapid.T) {
 // Claim takes items and checks that they are the right ones.
 func (x *machine) Claim(t *rapid.T) {
 	m, run := x.m, x.run(t)
-	r := store.ClaimRequest{Run: run.id, Lane: jobs.Serial, Limits: m.limits, Max: rapid.IntRange(0, 5).Draw(t, "max"), Lease: lease, Skip: map[int64]bool{}}
-	names := some(t, []string{"a", "b"}, 2, "jobs")
+	r := store.ClaimRequest{Run: run.id, Lane: jobs.Serial, Limits: m.limits, Max: rapid.SampledFrom([]int{3, 5, 2, 1, 0}).Draw(t, "max"), Lease: lease, Skip: map[int64]bool{}}
+	names := rapid.SampledFrom([][]string{{"a", "b"}, {"b", "a"}, {"a"}, {"b"}, {}}).Draw(t, "jobs")
 	if rapid.Bool().Draw(t, "parallel") {
 		r.Lane, names = "parallel", []string{"c"}
 	}
 	r.Jobs = x.w.specsOf(names...)
-	if rapid.IntRange(0, 3).Draw(t, "scoped") == 0 {
+	if rapid.IntRange(0, 3).Draw(t, "scoped") == 3 {
 		r.Scope = ptr(rapid.SampledFrom([]string{"", "s", "unknown"}).Draw(t, "scope"))
 	}
-	for _, it := range some(t, m.items, 2, "skip") {
-		r.Skip[it.ID] = true
+	if rapid.IntRange(0, 3).Draw(t, "skips") == 3 {
+		for _, it := range some(t, m.items, 2, "skip") {
+			r.Skip[it.ID] = true
+		}
 	}
 	c := must(x.db(t).Claim(x.w.ctx, r))(x.w)
 	m.promote()
@@ -237,7 +241,7 @@ func (x *machine) Advance(t *rapid.T) {
 		lanes[spec.Lane].Items = append(lanes[spec.Lane].Items, store.StartItem{Held: h, Spec: spec})
 	}
 	for _, lane := range []string{jobs.Serial, "parallel"} {
-		lanes[lane].Want = rapid.IntRange(0, 4).Draw(t, "want")
+		lanes[lane].Want = rapid.SampledFrom([]int{2, 4, 1, 0}).Draw(t, "want")
 		a.Start = append(a.Start, *lanes[lane])
 	}
 	got := must(x.db(t).Advance(x.w.ctx, a))(x.w)

@@ -171,7 +171,8 @@ func (m *model) inLane(lane string) (n int) {
 
 // fits says whether one more attempt of a job may start.
 func (m *model) fits(spec *jobs.Spec) bool {
-	running, pools := 0, maps.Clone(spec.Uses)
+	running, pools := 0, map[string]int{}
+	maps.Copy(pools, spec.Uses)
 	for _, it := range m.items {
 		if it.slot == nil {
 			continue

@@ -18,8 +18,8 @@ CREATE TABLE job (
     lane   TEXT    NOT NULL DEFAULT '',    -- where it was last worked; '' when never
     spec   TEXT    NOT NULL DEFAULT '',    -- JSON: how it was last worked, for show and rescue
     -- bounds of the priorities it has ever had: they bound the search for its oldest item
-    low    INTEGER NOT NULL DEFAULT 0,
-    high   INTEGER NOT NULL DEFAULT 0,
+    low    INTEGER,
+    high   INTEGER,
     CHECK (low <= high)
 ) STRICT;
 
@@ -95,10 +95,11 @@ CREATE TABLE item (
 -- A dropped item frees its key and stays in the books.
 CREATE UNIQUE INDEX item_key ON item (job, scope, key) WHERE state <> 6;
 -- One index a state that is searched, so that neither a million done rows nor
--- 200,000 future ones slow a claim. id stands before scope so that the index
--- yields (rank, id) in order, and scope last so that --scope needs no look at the row.
-CREATE INDEX item_ready ON item (job, rank, id, scope) WHERE state = 0;
-CREATE INDEX item_delayed ON item (due, job, scope) WHERE state = 1;
+-- 200,000 future ones slow a claim, and what waits of other jobs neither. id stands before scope so that the index
+-- yields (rank, id) in order; scope and priority so that neither --scope nor
+-- the search for the oldest (due is rank + priority * 60000) needs a look at the row.
+CREATE INDEX item_ready ON item (job, rank, id, scope, priority) WHERE state = 0;
+CREATE INDEX item_delayed ON item (job, due, scope) WHERE state = 1;
 CREATE INDEX item_held ON item (claim) WHERE claim IS NOT NULL;
 CREATE INDEX item_dead ON item (finished) WHERE state = 5;
 

@@ -1,0 +1,17 @@
+package handler
+
+import "batchq/jobs"
+
+// Arguments are what an item's command would be called with, for who wants to
+// see them beforehand. The error says which placeholder has no value.
+func Arguments(spec *jobs.Spec, item *jobs.Item) ([]string, error) {
+	return arguments(&spec.Handler, item)
+}
+
+// Alive says whether the process pid that started at start is there and more
+// than a zombie that nobody has reaped.
+func Alive(pid int, start uint64) bool {
+	var buf [1024]byte
+	p, err := readStat(pid, buf[:])
+	return err == nil && p.Start == start && !p.dead()
+}
