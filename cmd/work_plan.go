@@ -194,7 +194,11 @@ func (o *workOptions) lanes(cfg *config.Config, specs []*jobs.Spec) (lanes []wor
 // noLane explains why --lane names nothing that could be worked.
 func (o *workOptions) noLane(cfg *config.Config, specs []*jobs.Spec) error {
 	if len(o.jobs) == 1 && len(specs) == 1 {
-		return withHint(usagef("job %s runs in lane %s, not in %s (%s)", specs[0].Name, specs[0].Lane, o.lane, specs[0].Source),
+		source := specs[0].Source
+		if declared := cfg.Jobs[specs[0].Name]; declared != nil {
+			source = declared.Source // a COMMAND replaces the handler, not the lane
+		}
+		return withHint(usagef("job %s runs in lane %s, not in %s (%s)", specs[0].Name, specs[0].Lane, o.lane, source),
 			"leave --lane away, or change the job's lane where it is declared")
 	}
 	if _, declared := cfg.Lanes[o.lane]; declared {

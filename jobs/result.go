@@ -33,7 +33,7 @@ const (
 	CantExec                 // exec failed: missing, not executable, no directory
 	TooLong                  // exec failed: this item's arguments are too long
 	CantFork                 // no process could be made now; the system's lack, not the item's
-	Unresolved               // a placeholder of the command has no value in this item
+	Unresolved               // the item gives no command that could be run: a placeholder without a value, a program that is not there
 )
 
 // Result is what a handler reports of one attempt: facts only. What they mean

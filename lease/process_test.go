@@ -42,7 +42,6 @@ type role struct {
 type player struct {
 	b     *bundle
 	cmd   *exec.Cmd
-	in    io.Closer
 	ended chan struct{}
 	Run   int64
 	Token string
@@ -166,11 +165,12 @@ func (b *bundle) self(r role) *exec.Cmd {
 func (b *bundle) process(r role) *player {
 	b.Helper()
 	p := &player{b: b, cmd: b.self(r), ended: make(chan struct{})}
-	var stderr strings.Builder
-	p.cmd.Stderr = &stderr
-	in, err := p.cmd.StdinPipe()
+	stderr, err := os.CreateTemp(b.dir, "stderr")
 	b.must(err)
-	p.in = in
+	defer stderr.Close()
+	p.cmd.Stderr = stderr
+	_, err = p.cmd.StdinPipe() // it leaves when this end is closed, at the latest with us
+	b.must(err)
 	out, err := p.cmd.StdoutPipe()
 	b.must(err)
 	b.must(p.cmd.Start())
@@ -179,7 +179,7 @@ func (b *bundle) process(r role) *player {
 		err = json.Unmarshal(line, p)
 	}
 	go func() {
-		_, _ = p.cmd.Process.Wait() // not cmd.Wait: the item's processes may hold stderr
+		_ = p.cmd.Wait() // it is killed, as a rule
 		close(p.ended)
 	}()
 	b.Cleanup(func() {
@@ -190,10 +190,10 @@ func (b *bundle) process(r role) *player {
 		for _, pid := range p.PIDs {
 			kill(-pid, syscall.SIGKILL)
 		}
-		_ = p.cmd.Wait() // "wait was called"; closes the pipes
 	})
 	if err != nil {
-		b.Fatalf("the process is not ready: %v\n%s", err, stderr.String())
+		said, _ := os.ReadFile(stderr.Name())
+		b.Fatalf("the process is not ready: %v\n%s", err, said)
 	}
 	return p
 }

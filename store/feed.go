@@ -103,7 +103,7 @@ func (f *Feed) Run(ctx context.Context, q Enqueuer, src Source) (Fed, error) {
 	in := &intake{filling: &portion{}, spare: &portion{}, ready: make(chan struct{}, 1), room: make(chan struct{}, 1), stop: make(chan struct{})}
 	defer close(in.stop)
 	go in.read(src)
-	run := &feeding{Feed: f, seen: map[uint64]uint64{}, seed: maphash.MakeSeed()}
+	run := &feeding{Feed: f, bare: map[uint64]struct{}{}, loaded: map[uint64]uint64{}, seed: maphash.MakeSeed()}
 	for {
 		p, err := in.take(ctx)
 		if err != nil {
@@ -128,10 +128,12 @@ func (f *Feed) Run(ctx context.Context, q Enqueuer, src Source) (Fed, error) {
 type feeding struct {
 	*Feed
 	fed Fed
-	// What a dry run would have made ready: hashes of key and payload. An
-	// item of the list itself can't be found in the database then.
-	seen map[uint64]uint64
-	seed maphash.Seed
+	// What a dry run would have made ready by now, as hashes: keys without a
+	// payload, and keys with theirs. An item of the list itself can't be found
+	// in the database then.
+	bare   map[uint64]struct{}
+	loaded map[uint64]uint64
+	seed   maphash.Seed
 }
 
 // insert makes one transaction of a portion. goOn is false when the list ends
@@ -213,27 +215,43 @@ func (r *feeding) count(o Outcome, it *NewItem, where Where) {
 // rehearsed corrects a dry run's outcome for a key that the list has had
 // before: it would be ready by now.
 func (r *feeding) rehearsed(it *NewItem, o Outcome) Outcome {
-	key, payload := maphash.Bytes(r.seed, it.Key), maphash.Bytes(r.seed, it.Payload)
-	if it.Payload == nil {
-		payload++ // none differs from an empty one
-	}
-	before, again := r.seen[key]
-	if !again {
-		if o == Added || o == Replaced || o == Requeued {
-			r.seen[key] = payload
-		}
-		return o
-	}
+	again, same := r.seen(it)
 	switch {
+	case !again && (o == Added || o == Replaced || o == Requeued):
+		r.see(it)
+		return o
+	case !again:
+		return o
 	case r.OnDuplicate == Fail:
 		return Stopped
 	case r.OnDuplicate == Replace:
-		r.seen[key] = payload
+		r.see(it)
 		return Replaced
-	case before != payload:
+	case !same:
 		return Conflict
 	}
 	return Duplicate
+}
+
+// seen says whether the list has had a key, and whether with the same payload.
+func (r *feeding) seen(it *NewItem) (again, same bool) {
+	key := maphash.Bytes(r.seed, it.Key)
+	if _, again := r.bare[key]; again {
+		return true, it.Payload == nil
+	}
+	payload, again := r.loaded[key]
+	return again, again && it.Payload != nil && payload == maphash.Bytes(r.seed, it.Payload)
+}
+
+func (r *feeding) see(it *NewItem) {
+	key := maphash.Bytes(r.seed, it.Key)
+	delete(r.bare, key)
+	delete(r.loaded, key)
+	if it.Payload == nil {
+		r.bare[key] = struct{}{}
+		return
+	}
+	r.loaded[key] = maphash.Bytes(r.seed, it.Payload)
 }
 
 // intake hands portions from the goroutine that reads to the one that

@@ -143,6 +143,15 @@ func TestRun_CantExec(t *testing.T) {
 	}
 }
 
+// Where the item names the program, one that is not there is the item's fault.
+func TestRun_CantExecItsOwn(t *testing.T) {
+	a := attempt(jobs.Handler{Command: []string{"{}"}})
+	a.Item.Key = []byte("/nowhere/k1")
+	if r := run(t, a); r.Ending != jobs.Unresolved || r.Error != "/nowhere/k1: no such file" {
+		t.Errorf("%v %q", r.Ending, r.Error)
+	}
+}
+
 func TestRun_PATH(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"first", "second"} {

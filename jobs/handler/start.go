@@ -156,7 +156,13 @@ func (x *execution) explain(err error) (jobs.Ending, string) {
 	if !errors.As(err, &exec) {
 		return jobs.CantFork, "can't start a process: " + err.Error()
 	}
-	return jobs.CantExec, x.cantExec(errno)
+	text := x.cantExec(errno)
+	if h := x.Spec.Handler; len(h.Command) > 0 && HasPlaceholder(h.Command[:1]) {
+		// The item names the program: that it can't be executed is the item's
+		// fault, and says nothing about the job's others.
+		return jobs.Unresolved, text
+	}
+	return jobs.CantExec, text
 }
 
 // cantExec finds out which of directory, file and interpreter the kernel's

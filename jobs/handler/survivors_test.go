@@ -39,7 +39,7 @@ func awaitSleep(t *testing.T, pids ...int) {
 		until(t, "it sleeps", func() bool {
 			var buf [1024]byte
 			p, err := readStat(pid, buf[:])
-			return err == nil && p.Name == "sleep"
+			return err == nil && p.Name == "sleep" && p.state == 'S'
 		})
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	lib "modernc.org/sqlite/lib"
+
 	"batchq/store"
 )
 
@@ -97,6 +99,22 @@ func (db *DB) create(ctx context.Context) (err error) {
 	return nil
 }
 
+// alignSideFiles gives the log and its index the mode of the database. They
+// keep the one it had when they were made: after a look at a file that was
+// read-only then, they would keep everybody out for good.
+func alignSideFiles(path string) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return // who opens the file says what is wrong with it
+	}
+	for _, suffix := range []string{"-wal", "-shm"} {
+		side, err := os.Stat(path + suffix)
+		if err == nil && side.Mode().Perm() != info.Mode().Perm() {
+			_ = os.Chmod(path+suffix, info.Mode().Perm()) // not ours to change: then not ours to open
+		}
+	}
+}
+
 func (db *DB) cantCreate(err error) error {
 	kind := store.ErrReadOnly
 	hint := "check the owner and mode of its directory"
@@ -156,28 +174,53 @@ func adoptOwner(path, dir string) error {
 	return nil
 }
 
-// identify reads what the file is through a connection that can't write, so
-// that a file which is not ours stays untouched. It returns the schema version.
+// identify says what the file is, so that one which is not ours stays
+// untouched. It returns the schema version.
+//
+// The first look goes through a connection that takes no lock and leaves the
+// log and its index alone: they may be another program's. That shows the
+// header as it was last folded in, which bears our mark from the first moment.
+// A torn picture (the file is being written right now) is left to the second
+// look, which reads what is current.
 func (db *DB) identify(ctx context.Context) (version int, err error) {
-	pool, err := sql.Open("sqlite", dsn(db.path, "ro", "busy_timeout(50)"))
+	for _, mode := range []string{modeLook, "ro"} {
+		var app int
+		app, version, err = db.header(ctx, mode)
+		if torn := code(err) == lib.SQLITE_CORRUPT || code(err) == lib.SQLITE_IOERR; torn && mode == modeLook {
+			continue
+		}
+		if err := db.judge(app, version, err); err != nil {
+			return 0, err
+		}
+	}
+	return version, nil
+}
+
+// header reads the numbers that mark a file.
+func (db *DB) header(ctx context.Context, mode string) (app, version int, err error) {
+	pool, err := sql.Open("sqlite", dsn(db.path, mode, "busy_timeout(50)"))
 	if err != nil {
-		return 0, db.outward("opening", err)
+		return 0, 0, err
 	}
 	defer func() { err = errors.Join(err, pool.Close()) }()
-	var app int
 	err = db.patiently(ctx, func() error {
 		return pool.QueryRowContext(ctx, "SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version)").Scan(&app, &version)
 	})
+	return app, version, err
+}
+
+// judge turns what a header says into the error that belongs to it.
+func (db *DB) judge(app, version int, err error) error {
 	switch {
 	case err != nil:
-		return 0, db.outward("opening", err)
+		return db.outward("opening", err)
 	case app != applicationID:
-		return 0, &store.FileError{Path: db.path, Err: store.ErrForeign, Hint: "name another file with --db; this one was left as it is"}
+		return &store.FileError{Path: db.path, Err: store.ErrForeign, Hint: "name another file with --db; this one was left as it is"}
 	case version > schemaVersion:
-		return 0, &store.FileError{Path: db.path, Err: store.ErrNewer,
+		return &store.FileError{Path: db.path, Err: store.ErrNewer,
 			Detail: fmt.Sprintf("its schema is %d, this batchq knows %d", version, schemaVersion), Hint: "use the newer batchq; the file was left as it is"}
 	}
-	return version, nil
+	return nil
 }
 
 // patiently repeats f while somebody else holds the lock, at most db.wait.

@@ -61,7 +61,7 @@ type DB struct {
 	readMu  sync.Mutex
 	closed  bool // no reader is opened any more
 	readers *sql.DB
-	reader  *sql.Conn // reports; opened when first needed
+	reader  connection // reports; opened when first needed
 }
 
 // names caches ids of a name table; rows in it are never changed or removed.
@@ -108,6 +108,9 @@ func Open(ctx context.Context, path string, o Options) (*DB, error) {
 		if err := db.create(ctx); err != nil {
 			return nil, err
 		}
+	case err == nil && !info.Mode().IsRegular():
+		// Also because to open a named pipe would wait for a writer, for ever.
+		return nil, &store.FileError{Path: path, Err: store.ErrForeign, Detail: "it is no regular file", Hint: "name a file with --db"}
 	case err != nil:
 		return nil, &store.FileError{Path: path, Err: store.ErrReadOnly, Detail: pathReason(err), Hint: "check the owner and mode of the file and its directory"}
 	}
@@ -117,36 +120,41 @@ func Open(ctx context.Context, path string, o Options) (*DB, error) {
 	return db, nil
 }
 
-// resolve makes path absolute and follows symlinks, also where the last part
-// does not exist yet: two names of one file must lead to one set of locks.
+// resolve makes path absolute and follows symlinks, also where what the last
+// one points to does not exist yet: two names of one file must lead to one set
+// of locks, and a link must not be replaced by the file.
 func resolve(path string) (string, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return "", fmt.Errorf("database %q: %w", path, err)
 	}
-	if real, err := filepath.EvalSymlinks(abs); err == nil {
-		return real, nil
-	}
-	// A link to a file that is not there yet: it is made where the link points.
-	if target, err := os.Readlink(abs); err == nil {
+	for hops := 0; ; hops++ {
+		if real, err := filepath.EvalSymlinks(abs); err == nil {
+			return real, nil
+		}
+		dir, err := filepath.EvalSymlinks(filepath.Dir(abs))
+		if errors.Is(err, os.ErrNotExist) {
+			return "", &store.FileError{Path: abs, Err: store.ErrNoDatabase, Detail: "its directory does not exist",
+				Hint: "make it with: mkdir -p " + filepath.Dir(abs)}
+		}
+		if err != nil {
+			return "", &store.FileError{Path: abs, Err: store.ErrReadOnly, Detail: pathReason(err),
+				Hint: "check the owner and mode of the directories above it"}
+		}
+		abs = filepath.Join(dir, filepath.Base(abs))
+		target, err := os.Readlink(abs)
+		if err != nil || hops == maxHops {
+			return abs, nil // no link; what is wrong with a ring of links is said by who opens it
+		}
 		if !filepath.IsAbs(target) {
-			target = filepath.Join(filepath.Dir(abs), target)
+			target = filepath.Join(dir, target)
 		}
-		if _, err := os.Lstat(target); errors.Is(err, os.ErrNotExist) {
-			abs = target
-		}
+		abs = target
 	}
-	dir, err := filepath.EvalSymlinks(filepath.Dir(abs))
-	if errors.Is(err, os.ErrNotExist) {
-		return "", &store.FileError{Path: abs, Err: store.ErrNoDatabase, Detail: "its directory does not exist",
-			Hint: "make it with: mkdir -p " + filepath.Dir(abs)}
-	}
-	if err != nil {
-		return "", &store.FileError{Path: abs, Err: store.ErrReadOnly, Detail: pathReason(err),
-			Hint: "check the owner and mode of the directories above it"}
-	}
-	return filepath.Join(dir, filepath.Base(abs)), nil
 }
+
+// maxHops is how many links the kernel follows. Source: path_resolution(7).
+const maxHops = 40
 
 // pathReason is the system's reason without the path, which the message has already.
 func pathReason(err error) string {
@@ -156,6 +164,10 @@ func pathReason(err error) string {
 	}
 	return err.Error()
 }
+
+// modeLook opens a file without a lock, a log or an index of it: for a first
+// look at what may be another program's.
+const modeLook = "look"
 
 // dsn is how a connection is opened. Each pragma has its reason:
 //
@@ -167,6 +179,10 @@ func pathReason(err error) string {
 //     16 MB when it has been folded in, not kept at its largest for ever.
 func dsn(path, mode string, pragmas ...string) string {
 	q := url.Values{"mode": {mode}, "_txlock": {"immediate"}}
+	if mode == modeLook {
+		q.Set("mode", "ro")
+		q.Set("immutable", "1")
+	}
 	q["_pragma"] = append([]string{"foreign_keys(1)", "cache_size(-16384)", "journal_size_limit(16777216)"}, pragmas...)
 	u := url.URL{Scheme: "file", Path: path, RawQuery: q.Encode()}
 	return u.String()
@@ -175,6 +191,7 @@ func dsn(path, mode string, pragmas ...string) string {
 // connect checks what the file is, through a connection that can't change
 // it, then opens the one for writing and brings the schema up to date.
 func (db *DB) connect(ctx context.Context) error {
+	alignSideFiles(db.path)
 	version, err := db.identify(ctx)
 	if err != nil {
 		return err
@@ -188,7 +205,13 @@ func (db *DB) connect(ctx context.Context) error {
 		return db.outward("opening", err)
 	}
 	db.full = true
-	if db.conn, err = db.pool.Conn(ctx); err != nil {
+	// Also opening meets locks: a program that is the last to close folds the
+	// log back, and that takes as long as the disk does.
+	err = db.patiently(ctx, func() (err error) {
+		db.conn, err = db.pool.Conn(ctx)
+		return err
+	})
+	if err != nil {
 		return db.outward("opening", err)
 	}
 	if version < schemaVersion {
@@ -212,10 +235,11 @@ func (db *DB) Close() error {
 		errs = append(errs, s.Close())
 	}
 	clear(db.stmts)
-	for _, c := range []*sql.Conn{db.reader, db.conn} {
-		if c != nil {
-			errs = append(errs, c.Close())
-		}
+	if db.reader != nil {
+		errs = append(errs, db.reader.Close())
+	}
+	if db.conn != nil {
+		errs = append(errs, db.conn.Close())
 	}
 	for _, p := range []*sql.DB{db.readers, db.pool} {
 		if p != nil {

@@ -4,13 +4,23 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 )
 
 // snapshot is one consistent picture for a report: everything read through it
 // is of one moment.
 type snapshot struct {
-	conn *sql.Conn
+	conn connection
 	now  int64
+}
+
+// connection is what a report needs of an *sql.Conn; tests look at its
+// statements through it.
+type connection interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+	Close() error
 }
 
 // read runs f over one snapshot, on a connection that no write waits for. It
@@ -22,7 +32,8 @@ func (db *DB) read(ctx context.Context, doing string, f func(*snapshot) error) e
 		return db.outward(doing, errClosed)
 	}
 	if db.reader == nil {
-		pool, err := sql.Open("sqlite", dsn(db.path, "rw", "busy_timeout(60000)", "query_only(1)"))
+		wait := fmt.Sprintf("busy_timeout(%d)", db.wait.Milliseconds())
+		pool, err := sql.Open("sqlite", dsn(db.path, "rw", wait, "query_only(1)"))
 		if err != nil {
 			return db.outward(doing, err)
 		}
