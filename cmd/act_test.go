@@ -67,7 +67,7 @@ func claimOne(ctx context.Context, db *sqlite.DB, run int64, spec *jobs.Spec, ke
 	var others []store.Held
 	for _, it := range c.Items {
 		h := store.Held{Item: it.ID, Claim: c.ID}
-		if string(it.Key) == key && kept.Item == 0 {
+		if (string(it.Key) == key || key == "*") && kept.Item == 0 {
 			kept = h
 			continue
 		}

@@ -83,7 +83,7 @@ func (o *enqueueOptions) register(f *pflag.FlagSet) {
 	o.flags = f
 	o.input.register(f)
 	f.StringVar(&o.scope, "scope", "", "the `SCOPE` in which keys are unique; @today, @yesterday and @hour are expanded")
-	f.IntVar(&o.priority, "priority", 0, "each step is a head start of one minute; may be negative")
+	f.IntVar(&o.priority, "priority", 0, "`N`: each step is a head start of one minute; may be negative")
 	f.StringVar(&o.at, "at", "", "not before this `TIME`: \"2026-11-30 08:00\" or RFC 3339")
 	durationVar(f, &o.delay, "delay", "not before this much later, like 90s or 2h")
 	f.StringVar(&o.onDuplicate, "on-duplicate", string(store.Skip), "`WHAT` happens to items that are there: skip, replace, requeue or fail")

@@ -18,7 +18,8 @@ import (
 //
 //	exits CODE CMD ARGS…    runs CMD and wants exactly this exit status
 //	act JOB KEY WHAT [TEXT] does to an item what a run would: claim, start,
-//	                        done, dead or delayed (TEXT is the reason)
+//	                        done, dead or delayed (TEXT is the reason); the
+//	                        KEY * is the first ready item
 //
 // With BATCHQ_TEST_NOW (RFC 3339) set, the wall clock stands still there, for
 // batchq and for act. Only this test's binary obeys it.

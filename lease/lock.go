@@ -46,7 +46,10 @@ func acquire(database, token string) (*os.File, error) {
 	if err != nil || !os.SameFile(mine, linked) {
 		return nil, errors.Join(errLockGone, f.Close())
 	}
-	return f, adoptOwner(f, database)
+	if err := adoptOwner(f, database); err != nil {
+		return fail(err)
+	}
+	return f, nil
 }
 
 // errLockGone: the file was cleared away before it was locked; try another name.
@@ -95,14 +98,15 @@ func probe(path string) sign {
 	return unknown
 }
 
-// clearLocks removes lock files that belong to no run in the book and that
-// nobody holds: a run was killed between making its file and writing its row.
-func clearLocks(database string, known map[string]bool) error {
+// freeLocks opens and locks the lock files that nobody holds, but for those
+// whose token is known. The caller closes them.
+func freeLocks(database string, known map[string]bool) (free map[string]*os.File, err error) {
 	prefix := lockPath(database, "")
 	entries, err := os.ReadDir(filepath.Dir(database))
 	if err != nil {
-		return err
+		return nil, err
 	}
+	free = map[string]*os.File{}
 	for _, e := range entries {
 		path := filepath.Join(filepath.Dir(database), e.Name())
 		token, ours := strings.CutPrefix(path, prefix)
@@ -114,15 +118,14 @@ func clearLocks(database string, known map[string]bool) error {
 			continue // gone meanwhile, or not ours to touch
 		}
 		// Exclusive: nobody may be about to lock it. Who made it and has not
-		// locked it yet will see that it is gone.
+		// locked it yet takes another name.
 		if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
-			_ = os.Remove(path) // somebody else may have been faster
-		}
-		if err := f.Close(); err != nil {
-			return err
+			free[token] = f
+		} else if err := f.Close(); err != nil {
+			return free, err
 		}
 	}
-	return nil
+	return free, nil
 }
 
 // Life is what can be told about a run from outside.

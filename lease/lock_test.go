@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"batchq/jobs"
 	"batchq/store"
 	"batchq/store/sqlite"
 )
@@ -106,7 +107,7 @@ func TestLock_ClearedWhileMade(t *testing.T) {
 	var clearing sync.WaitGroup
 	clearing.Go(func() {
 		for !stop.Load() {
-			b.check(r.clearLocks(context.Background()))
+			b.check(r.clearLocks(context.Background(), nil))
 		}
 	})
 	made, gone := 0, 0
@@ -160,7 +161,7 @@ func TestRegister_Order(t *testing.T) {
 	b := setup(t)
 	var at sign
 	own := &spy{DB: b.open(), register: func(r store.RunInfo) { at = probe(lockPath(b.path, r.Token)) }}
-	run, err := Register(context.Background(), own, Options{Database: b.path, Lease: time.Minute})
+	run, err := Register(context.Background(), own, Options{Database: b.path, Lease: time.Minute, Note: func(jobs.Note) {}})
 	b.must(err)
 	if at != lives {
 		t.Errorf("when the row was written the lock said %d", at)
@@ -174,7 +175,7 @@ func TestRegister_Fails(t *testing.T) {
 	cancel()
 	own := b.open()
 	b.must(own.Close())
-	if _, err := Register(ctx, own, Options{Database: b.path, Lease: time.Minute}); err == nil {
+	if _, err := Register(ctx, own, Options{Database: b.path, Lease: time.Minute, Note: func(jobs.Note) {}}); err == nil {
 		t.Fatal("registered in a closed database")
 	}
 	left, err := filepath.Glob(b.path + "-run-*")
@@ -190,7 +191,7 @@ func TestRescue_DiedDuringTheLook(t *testing.T) {
 	b := setup(t)
 	b.enqueue("a")
 	own := &spy{DB: b.open()}
-	run, err := Register(context.Background(), own, Options{Database: b.path, Lease: time.Minute})
+	run, err := Register(context.Background(), own, Options{Database: b.path, Lease: time.Minute, Note: func(jobs.Note) {}})
 	b.must(err)
 	var p *player
 	own.others = func() {

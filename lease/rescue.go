@@ -42,10 +42,40 @@ func (r *Run) Rescue(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := clearLocks(r.database, known); err != nil {
+	if err := r.clearLocks(ctx, known); err != nil {
 		return fmt.Errorf("clearing lock files: %w", err)
 	}
 	return r.tendOrphans(ctx)
+}
+
+// clearLocks removes lock files that belong to no run in the book and that
+// nobody holds: a run was killed between making its file and writing its row.
+func (r *Run) clearLocks(ctx context.Context, known map[string]bool) (err error) {
+	free, err := freeLocks(r.database, known)
+	defer func() {
+		for _, f := range free {
+			err = errors.Join(err, f.Close())
+		}
+	}()
+	if err != nil || len(free) == 0 {
+		return err
+	}
+	// Asked with the locks in hand: a run that came into the book and died
+	// since known was read must keep its file, which says that it is dead.
+	others, err := r.own.OtherRuns(ctx, r.Info.ID)
+	if err != nil {
+		return err
+	}
+	for _, o := range others {
+		if f := free[o.Token]; f != nil && !o.Ended {
+			delete(free, o.Token)
+			err = errors.Join(err, f.Close())
+		}
+	}
+	for token := range free {
+		_ = os.Remove(lockPath(r.database, token)) // somebody else may have been faster
+	}
+	return err
 }
 
 // dead says whether another run has died, and how that was found.
@@ -60,8 +90,8 @@ func (r *Run) dead(ctx context.Context, o store.OtherRun) (why store.Death, dead
 	if s == unknown && o.Held == 0 && r.sameProcesses(o.RunInfo) && !runs(o.RunInfo) {
 		return store.DeathLock, true, nil // it holds nothing; its row alone is left
 	}
-	if !o.Lapsed {
-		return "", false, nil
+	if !o.Lapsed || r.sameProcesses(o.RunInfo) && descends(o.PID, o.PIDStart) {
+		return "", false, nil // it may hang, but we are a part of an item of it
 	}
 	// A clock step or a resumed laptop is not a death: a run that lives renews
 	// before the second look, half a lease after the first.
@@ -113,15 +143,12 @@ func (r *Run) takeOver(ctx context.Context, o store.OtherRun, why store.Death) e
 			break
 		}
 	}
-	if o.Token != "" {
-		if err := handler.Clean(o.Token); err != nil {
-			r.note(jobs.Note{Level: jobs.NoteDetail, Text: err.Error()})
-		}
-	}
+	r.clean(o.Token)
 	if o.Token != "" && !o.Ended {
-		// Its row is closed; another rescuer may have been faster with the file.
+		// Its row is closed: the file means nothing any more, and another
+		// rescuer may have been faster with it.
 		if err := os.Remove(lockPath(r.database, o.Token)); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("removing the lock file of run %d: %w", o.ID, err)
+			r.note(jobs.Note{Level: jobs.NoteDetail, Text: fmt.Sprintf("the lock file of run %d can't be removed: %v", o.ID, err)})
 		}
 	}
 	if sum.Freed+sum.Orphans > 0 {
@@ -153,29 +180,44 @@ func (r *Run) Pending() (orphans int, stuck bool) {
 
 // tendOrphans sees to it that what dead runs left behind is being ended.
 func (r *Run) tendOrphans(ctx context.Context) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.busy {
-		return nil
-	}
 	orphans, err := r.own.Orphans(ctx, r.Info.ID)
 	if err != nil {
 		return err
 	}
-	r.orphans = len(orphans)
-	if r.orphans == 0 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.busy {
+		r.again = true // who is at work looks once more
+		return nil
+	}
+	r.orphans, r.busy = len(orphans), len(orphans) > 0
+	if !r.busy {
 		r.stuck = false
 		return nil
 	}
-	r.busy = true
-	r.ending.Go(func() {
+	r.ending.Go(func() { r.tend(ctx, orphans) })
+	return nil
+}
+
+// tend settles orphans, and those that have come meanwhile.
+func (r *Run) tend(ctx context.Context, orphans []store.Orphan) {
+	defer r.wakeUp()
+	for {
 		left := r.settleOrphans(ctx, orphans)
 		r.mu.Lock()
-		r.orphans, r.busy, r.stuck = left, false, left > 0
+		if !r.again || ctx.Err() != nil {
+			r.orphans, r.busy, r.again, r.stuck = left, false, false, left > 0
+			r.mu.Unlock()
+			return
+		}
+		r.again = false
 		r.mu.Unlock()
-		r.wakeUp()
-	})
-	return nil
+		more, err := r.own.Orphans(ctx, r.Info.ID)
+		if err != nil {
+			continue // with those that are known; a look at what is settled costs little
+		}
+		orphans = more
+	}
 }
 
 // settleOrphans ends what is left of each orphan and moves its item on. It
@@ -208,8 +250,19 @@ func (r *Run) outlast(ctx context.Context, o store.Orphan) (left int) {
 	} else {
 		text += "; it has no timeout: drop it when you know that it has ended"
 	}
-	r.note(jobs.Note{Level: jobs.NoteInfo, Text: text})
+	r.stays(o, jobs.NoteInfo, text)
 	return 1
+}
+
+// stays says once why an item stays held; the look is repeated at every beat.
+func (r *Run) stays(o store.Orphan, level jobs.NoteLevel, text string) {
+	r.mu.Lock()
+	said := r.said[o.Item]
+	r.said[o.Item] = true
+	r.mu.Unlock()
+	if !said {
+		r.note(jobs.Note{Level: level, Text: text})
+	}
 }
 
 // endProcesses ends what the orphans left on this host. Those of which
@@ -224,13 +277,22 @@ func (r *Run) endProcesses(ctx context.Context, orphans []store.Orphan) (left in
 		marks[i] = handler.Orphan{Mark: mark(o.Owner.Token, o.Item, o.Attempt), PID: o.PID, Start: o.PIDStart}
 	}
 	alive, err := seen(ctx, marks)
+	if ctx.Err() != nil {
+		return len(orphans)
+	}
 	if err != nil {
-		r.note(jobs.Note{Level: jobs.NoteMust, Text: "what a dead run left behind can't be looked for: " + err.Error()})
+		r.stays(orphans[0], jobs.NoteMust, "what a dead run left behind can't be looked for: "+err.Error())
 		return len(orphans)
 	}
 	var stay atomic.Int64
 	var ending sync.WaitGroup
 	for i, o := range orphans {
+		if within(marks[i]) {
+			// Never ourselves or an ancestor: it lives, and so it stays held.
+			r.stays(o, jobs.NoteMust, fmt.Sprintf("job %s, item %d stays held: its run %d is dead, and this run is a part of it", o.It.Job, o.Item, o.Owner.ID))
+			stay.Add(1)
+			continue
+		}
 		if !alive[i] {
 			stay.Add(int64(r.settle(ctx, o)))
 			continue
@@ -268,12 +330,12 @@ func (r *Run) endOne(ctx context.Context, o store.Orphan, m handler.Orphan) (lef
 		return 1
 	}
 	if err != nil {
-		r.note(jobs.Note{Level: jobs.NoteMust, Text: fmt.Sprintf("item %d: what its dead run left behind can't be ended: %v", o.Item, err)})
+		r.stays(o, jobs.NoteMust, fmt.Sprintf("item %d: what its dead run left behind can't be ended: %v", o.Item, err))
 		return 1
 	}
 	for _, p := range still {
-		r.note(jobs.Note{Level: jobs.NoteMust, Text: fmt.Sprintf("job %s, item %d stays held: process %d (%s), left by the dead run %d, can't be ended: %s",
-			o.It.Job, o.Item, p.PID, p.Name, o.Owner.ID, p.Reason)})
+		r.stays(o, jobs.NoteMust, fmt.Sprintf("job %s, item %d stays held: process %d (%s), left by the dead run %d, can't be ended: %s",
+			o.It.Job, o.Item, p.PID, p.Name, o.Owner.ID, p.Reason))
 	}
 	if len(still) > 0 {
 		return 1
@@ -292,9 +354,17 @@ func (r *Run) settle(ctx context.Context, o store.Orphan) (left int) {
 		r.note(jobs.Note{Level: jobs.NoteInfo, Text: fmt.Sprintf("item %d: %v; trying again", o.Item, err)})
 		return 1
 	}
+	r.clean(o.Owner.Token) // again: who took over from its run may have died before it did
 	r.tell(o, v)
 	r.wakeUp()
 	return 0
+}
+
+// clean removes the private directory of a dead run.
+func (r *Run) clean(token string) {
+	if err := handler.Clean(token); err != nil {
+		r.note(jobs.Note{Level: jobs.NoteDetail, Text: err.Error()})
+	}
 }
 
 // tell says what became of an orphan, and counts those that it cost for good.

@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"batchq/jobs"
+	"batchq/jobs/handler"
 	"batchq/store"
 )
 
@@ -52,9 +54,9 @@ func TestRescue_Survivors(t *testing.T) {
 	for name, text := range map[string]string{
 		"Plain":       `echo $$ > pid; exec sleep 1000`,
 		"Grandchild":  `(sh -c 'echo $$ > pid; exec sleep 1000' & wait); say end`,
-		"Background":  `sh -c 'echo $$ > pid; exec sleep 1000' & wait_for pid; exit 0`,
+		"Background":  `sh -c 'echo $$ > pid; exec sleep 1000' & wait_for go; exit 0`,
 		"Setsid":      `setsid sh -c 'echo $$ > pid; exec sleep 1000' & wait`,
-		"SetsidAlone": `setsid sh -c 'echo $$ > pid; exec sleep 1000' & wait_for pid; kill -9 $$`,
+		"SetsidAlone": `setsid sh -c 'echo $$ > pid; exec sleep 1000' & wait_for go; kill -9 $$`,
 		"IgnoresTERM": `trap '' TERM; echo $$ > pid; while :; do sleep 0.05; done`,
 		"Stopped":     `echo $$ > pid; kill -STOP $$; sleep 1000`,
 		"ClearedEnv":  `exec env -i sh -c 'echo $$ > pid; while :; do /bin/sleep 1; done'`,
@@ -62,16 +64,15 @@ func TestRescue_Survivors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := setupParallel(t)
+			b := setup(t)
 			b.enqueue("a")
 			p := b.process(role{Spec: b.spec(text), Claim: 1, Start: 1})
 			pid := b.pid("pid")
-			if name == "Background" || name == "SetsidAlone" {
-				// Its own end is seen by the run, which ends the group but not
-				// what has left it. So the run must be dead first.
-				p.stop()
-			}
 			p.kill()
+			if strings.Contains(text, "wait_for go") { // the leader ends after its run
+				b.touch("go")
+				b.until("the leader is gone", func() bool { return !alive(p.PIDs[0]) })
+			}
 			r := b.rescuer()
 			b.must(r.Rescue(context.Background()))
 			b.until("the item is ready", func() bool {
@@ -179,7 +180,7 @@ func TestRescue_NoLockFile(t *testing.T) {
 	b.enqueue("a", "b")
 	p := b.process(role{Spec: b.spec(holds), Claim: 2, Start: 1})
 	p.kill()
-	b.must(removeAll(lockPath(b.path, p.Token)))
+	b.must(os.Remove(lockPath(b.path, p.Token)))
 	r := b.rescuer()
 	for _, step := range []time.Duration{0, 50 * time.Second, 11 * time.Second, 20 * time.Second} {
 		b.clock.step(step)
@@ -199,7 +200,7 @@ func TestRescue_NothingHeld(t *testing.T) {
 	b := setup(t)
 	p := b.process(role{})
 	p.kill()
-	b.must(removeAll(lockPath(b.path, p.Token)))
+	b.must(os.Remove(lockPath(b.path, p.Token)))
 	b.rescuer().rescue()
 	var open int
 	b.sqlRow(&open, "SELECT count(*) FROM run WHERE ended IS NULL AND id = ?", p.Run)
@@ -367,9 +368,11 @@ func TestRescue_TwoAtOnce(t *testing.T) {
 func TestRescue_ManyLive(t *testing.T) {
 	b := setup(t)
 	const live = 10_001
+	boot, err := handler.BootID()
+	b.must(err)
 	b.exec(`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
 		INSERT INTO run (id, token, pid, pid_start, boot, pid_ns, host, schema, command, started)
-		SELECT i, 'live' || i, 1, 1, ?, 'pid:[1]', 'h', 1, '[]', 0 FROM n`, live, b.rescuer().Info.BootID)
+		SELECT i, 'live' || i, 1, 1, ?, 'pid:[1]', 'h', 1, '[]', 0 FROM n`, live, boot)
 	b.exec(`INSERT INTO claim (id, run, lane, created, until, lease) SELECT id, id, 'serial', 0, ?, 60000 FROM run WHERE token LIKE 'live%'`,
 		b.clock.now().Add(time.Minute).UnixMilli())
 	b.enqueue("a", "b", "c", "d", "e")
@@ -407,14 +410,14 @@ func TestRescue_OneAfterAnother(t *testing.T) {
 // A `batchq work` that is itself an item's command, and whose runner is dead,
 // must not end itself, nor give the item away that it is a part of.
 func TestRescue_InsideAnItem(t *testing.T) {
-	for name, clear := range map[string]string{"Marked": "", "ClearedEnv": "env -i "} {
+	for name, cleared := range map[string]string{"Marked": "", "ClearedEnv": "env -i "} {
 		t.Run(name, func(t *testing.T) {
 			b := setup(t)
 			cmd := b.self(role{Rescue: true})
-			b.must(writeFile(b.dir, "role", strings.TrimPrefix(cmd.Env[len(cmd.Env)-1], roleVar+"=")))
+			b.write("role", strings.TrimPrefix(cmd.Env[len(cmd.Env)-1], roleVar+"="))
 			b.enqueue("a", "b")
 			spec := b.spec(fmt.Sprintf(`wait_for go; %s/usr/bin/env %s="$(cat role)" TMPDIR=. %s > inner 2>&1; echo $? > status; wait_for leave; say end`,
-				clear, roleVar, cmd.Path))
+				cleared, roleVar, cmd.Path))
 			p := b.process(role{Spec: spec, Claim: 2, Start: 1})
 			p.kill()
 			b.touch("go")
@@ -442,7 +445,7 @@ func TestRescue_InsideAnItemOfAStoppedRun(t *testing.T) {
 	for _, ahead := range []time.Duration{2 * time.Minute, 4 * time.Minute} {
 		cmd := b.self(role{Rescue: true, Ahead: ahead})
 		name := "role" + ahead.String()
-		b.must(writeFile(b.dir, name, strings.TrimPrefix(cmd.Env[len(cmd.Env)-1], roleVar+"=")))
+		b.write(name, strings.TrimPrefix(cmd.Env[len(cmd.Env)-1], roleVar+"="))
 		commands = append(commands, fmt.Sprintf(`%s="$(cat %s)" %s >> inner 2>&1 &&`, roleVar, name, cmd.Path))
 	}
 	b.enqueue("a")
@@ -454,7 +457,9 @@ func TestRescue_InsideAnItemOfAStoppedRun(t *testing.T) {
 		t.Errorf("the inner run has ended its outer one: %s", b.file("inner"))
 	}
 	b.want("a running")
-	b.touch("leave")
+	p.kill()
+	b.rescuer().rescue()
+	b.want("a ready")
 }
 
 // The heart beats on while a dead run's items are looked after, and a claim
@@ -482,8 +487,8 @@ func TestHeartbeat(t *testing.T) {
 		b.sqlRow(&now, "SELECT until FROM claim WHERE id = ?", c.ID)
 		return now > until
 	})
-	if r.Deposed() {
-		t.Error("it takes itself for dead")
+	if deposed, err := r.Deposed(ctx); deposed || err != nil {
+		t.Error(err, "it takes itself for dead")
 	}
 	other := b.rescuer()
 	_, err = other.own.TakeOver(context.Background(), r.Info.ID, other.Info.ID, store.DeathLease, time.Minute)
@@ -496,8 +501,8 @@ func TestHeartbeat(t *testing.T) {
 	case <-time.After(patience):
 		t.Error("it was not told that its claim is lost")
 	}
-	if !r.Deposed() {
-		t.Error("it does not know that another run took it for dead")
+	if deposed, err := r.Deposed(ctx); !deposed || err != nil {
+		t.Error(err, "it does not know that another run took it for dead")
 	}
 	stop()
 	beating.Wait()

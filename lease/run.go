@@ -38,7 +38,9 @@ type Run struct {
 	ending  sync.WaitGroup // orphans being ended
 	orphans int            // held and not yet settled
 	busy    bool           // a goroutine is at work on them
+	again   bool           // there are more for it since it began
 	stuck   bool           // the last look could not end some of them
+	said    map[int64]bool // items of which it was said that they stay held
 	buried  []Buried
 
 	lost chan []int64
@@ -62,7 +64,7 @@ func Register(ctx context.Context, own store.Ownership, o Options) (*Run, error)
 		return nil, err
 	}
 	r := &Run{Info: info, own: own, database: o.Database, lease: o.Lease, note: o.Note,
-		claims: map[int64]bool{}, lost: make(chan []int64, 1), wake: make(chan struct{}, 1)}
+		claims: map[int64]bool{}, said: map[int64]bool{}, lost: make(chan []int64, 1), wake: make(chan struct{}, 1)}
 	for {
 		r.Info.Token = strings.ToLower(rand.Text())
 		r.lock, err = acquire(o.Database, r.Info.Token)
@@ -189,6 +191,18 @@ func (r *Run) renew(ctx context.Context) error {
 	return nil
 }
 
+// Deposed says whether another run has taken this one for dead (its lease had
+// lapsed twice, and it could not be asked): then what it claims from now on
+// would be taken from it too.
+func (r *Run) Deposed(ctx context.Context) (bool, error) {
+	const nobody = 0
+	runs, err := r.own.OtherRuns(ctx, nobody)
+	if err != nil {
+		return false, err
+	}
+	return !slices.ContainsFunc(runs, func(o store.OtherRun) bool { return o.ID == r.Info.ID && !o.Ended }), nil
+}
+
 // Close writes the run's end and gives the lock back.
 func (r *Run) Close(ctx context.Context, end store.RunEnd) error {
 	r.ending.Wait()
@@ -200,7 +214,12 @@ func (r *Run) Close(ctx context.Context, end store.RunEnd) error {
 	return r.unlock()
 }
 
-// unlock removes the file before the lock is gone: no other run ever sees it free.
+// unlock removes the file before the lock is gone: no other run ever sees it
+// free. That it is gone already, by a hand or a rescuer's, is no fault.
 func (r *Run) unlock() error {
-	return errors.Join(os.Remove(lockPath(r.database, r.Info.Token)), r.lock.Close())
+	err := os.Remove(lockPath(r.database, r.Info.Token))
+	if errors.Is(err, os.ErrNotExist) {
+		err = nil
+	}
+	return errors.Join(err, r.lock.Close())
 }

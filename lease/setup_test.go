@@ -26,7 +26,21 @@ func TestMain(m *testing.M) {
 	if role := os.Getenv(roleVar); role != "" {
 		play(role) // a process of a test; it does not come back
 	}
-	goleak.VerifyTestMain(m)
+	dir, err := os.MkdirTemp("", "leasetest")
+	if err != nil {
+		panic(err)
+	}
+	if err := os.Setenv("TMPDIR", dir); err != nil { // of result files, of the dead as well
+		panic(err)
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if left, _ := filepath.Glob(filepath.Join(dir, "batchq-*")); len(left) > 0 && code == 0 {
+			fmt.Println("private directories of dead runs are left:", left)
+			code = 1
+		}
+		_ = os.RemoveAll(dir)
+		os.Exit(code)
+	}))
 }
 
 // patience bounds what must happen soon, on however slow a machine.
@@ -52,7 +66,6 @@ func (c *clock) step(by time.Duration) { c.offset.Add(int64(by)) }
 func setup(t *testing.T) *bundle {
 	t.Helper()
 	dir := t.TempDir()
-	t.Setenv("TMPDIR", dir) // of result files
 	b := &bundle{T: t, dir: dir, path: filepath.Join(dir, "batchq.db"), clock: &clock{}}
 	b.db = b.open()
 	t.Cleanup(func() { // before the handle is closed: last in, first out
@@ -216,12 +229,12 @@ func (b *bundle) log() string {
 // touch makes a file for which an item waits.
 func (b *bundle) touch(name string) {
 	b.Helper()
-	b.must(os.WriteFile(filepath.Join(b.dir, name), nil, 0o600))
+	b.write(name, "")
 }
 
-func (b *bundle) exists(name string) bool {
-	_, err := os.Stat(filepath.Join(b.dir, name))
-	return err == nil
+func (b *bundle) write(name, text string) {
+	b.Helper()
+	b.must(os.WriteFile(filepath.Join(b.dir, name), []byte(text), 0o600))
 }
 
 // pid reads the number that a command has written into a file.
@@ -318,6 +331,14 @@ func (r *rescuer) claims(spec *jobs.Spec) (keys []string) {
 // endMarked kills whatever bears a mark that begins so.
 func endMarked(token string) {
 	_, _ = handler.End(context.Background(), []handler.Orphan{{Mark: token, Prefix: true}}, 0)
+}
+
+func (b *bundle) file(name string) string {
+	text, err := os.ReadFile(filepath.Join(b.dir, name))
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
 }
 
 func mode(t *testing.T, path string) os.FileMode {

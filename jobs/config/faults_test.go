@@ -79,12 +79,12 @@ func TestParse_Faults(t *testing.T) {
 		{"priority low", job + "priority = -1000001\n", "3: jobs.a.priority: -1000001 is less than -1000000"},
 
 		// Names.
-		{"job name", "[jobs.\"a b\"]\nshell = 's'\n", `1: jobs."a b": "a b" is no name: use letters (a to z), digits, _, - and .`},
+		{"job name", "[jobs.\"a b\"]\nshell = 's'\n", `1: jobs."a b": "a b" is no name: only letters (a to z), digits and _-. make one`},
 		{"job name empty", "[jobs.\"\"]\nshell = 's'\n", `1: jobs."": a name can't be empty`},
 		{"job name like an option", "[jobs.-a]\nshell = 's'\n", `1: jobs.-a: "-a" is no name: it must begin with a letter, a digit or _`},
 		{"job name like a directory", "[jobs.\"..\"]\nshell = 's'\n", `1: jobs."..": ".." is no name: it must begin with a letter, a digit or _`},
-		{"pool name", "[pools]\n\"ä\" = 1\n", `2: pools."ä": "ä" is no name: use letters (a to z), digits, _, - and .`},
-		{"lane name", "[lanes.\"x/y\"]\nin_flight = 1\n", `1: lanes."x/y": "x/y" is no name: use letters (a to z), digits, _, - and .`},
+		{"pool name", "[pools]\n\"ä\" = 1\n", `2: pools."ä": "ä" is no name: only letters (a to z), digits and _-. make one`},
+		{"lane name", "[lanes.\"x/y\"]\nin_flight = 1\n", `1: lanes."x/y": "x/y" is no name: only letters (a to z), digits and _-. make one`},
 		{"lane of a job", job + "lane = ''\n", "3: jobs.a.lane: a name can't be empty"},
 		{"long name", "[pools]\n" + strings.Repeat("x", 101) + " = 1\n", `2: pools."` + strings.Repeat("x", 60) + `"…: a name of 101 bytes is too long: at most 100`},
 

@@ -23,7 +23,7 @@ func CheckName(s string) error {
 		switch {
 		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '_', c == '-', c == '.':
 		default:
-			return fmt.Errorf("%s is no name: use letters (a to z), digits, _, - and .", show(s))
+			return fmt.Errorf("%s is no name: only letters (a to z), digits and _-. make one", show(s))
 		}
 	}
 	return nil

@@ -180,21 +180,34 @@ func adoptOwner(path, dir string) error {
 // The first look goes through a connection that takes no lock and leaves the
 // log and its index alone: they may be another program's. That shows the
 // header as it was last folded in, which bears our mark from the first moment.
-// A torn picture (the file is being written right now) is left to the second
-// look, which reads what is current.
+// A torn picture beside a log (another program folds it in right now, or was
+// killed when it did) is left to the second look, which reads what is current.
 func (db *DB) identify(ctx context.Context) (version int, err error) {
-	for _, mode := range []string{modeLook, "ro"} {
-		var app int
-		app, version, err = db.header(ctx, mode)
-		if torn := code(err) == lib.SQLITE_CORRUPT || code(err) == lib.SQLITE_IOERR; torn && mode == modeLook {
-			continue
-		}
+	app, version, err := db.header(ctx, modeLook)
+	logged := sizeOf(db.path+"-wal") > 0
+	if torn(err) && !logged {
+		app, version, err = db.header(ctx, modeLook) // it may have been folded in meanwhile
+	}
+	if !torn(err) || !logged {
 		if err := db.judge(app, version, err); err != nil {
 			return 0, err
 		}
 	}
-	return version, nil
+	if err := syscall.Access(db.path, accessWrite); err != nil {
+		// The engine would open it all the same, and leave files beside it.
+		return 0, &store.FileError{Path: db.path, Err: store.ErrReadOnly, Detail: err.Error(), Hint: "check its owner and mode"}
+	}
+	if app, version, err = db.header(ctx, "ro"); err == nil {
+		err = db.judge(app, version, nil)
+	}
+	return version, db.outward("opening", err)
 }
+
+// accessWrite is access(2)'s W_OK.
+const accessWrite = 2
+
+// torn says whether a file did not hang together when it was read.
+func torn(err error) bool { return code(err) == lib.SQLITE_CORRUPT || code(err) == lib.SQLITE_IOERR }
 
 // header reads the numbers that mark a file.
 func (db *DB) header(ctx context.Context, mode string) (app, version int, err error) {

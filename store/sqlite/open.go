@@ -124,32 +124,37 @@ func Open(ctx context.Context, path string, o Options) (*DB, error) {
 // one points to does not exist yet: two names of one file must lead to one set
 // of locks, and a link must not be replaced by the file.
 func resolve(path string) (string, error) {
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		return "", fmt.Errorf("database %q: %w", path, err)
+	if !filepath.IsAbs(path) {
+		dir, err := os.Getwd()
+		if err != nil {
+			return "", fmt.Errorf("database %q: %w", path, err)
+		}
+		// Not Join: what follows a link and ".." is where the system says it is.
+		path = dir + "/" + path
 	}
 	for hops := 0; ; hops++ {
-		if real, err := filepath.EvalSymlinks(abs); err == nil {
+		if real, err := filepath.EvalSymlinks(path); err == nil {
 			return real, nil
 		}
-		dir, err := filepath.EvalSymlinks(filepath.Dir(abs))
-		if errors.Is(err, os.ErrNotExist) {
-			return "", &store.FileError{Path: abs, Err: store.ErrNoDatabase, Detail: "its directory does not exist",
-				Hint: "make it with: mkdir -p " + filepath.Dir(abs)}
-		}
-		if err != nil {
-			return "", &store.FileError{Path: abs, Err: store.ErrReadOnly, Detail: pathReason(err),
+		dir, base := filepath.Split(path)
+		real, err := filepath.EvalSymlinks(dir)
+		switch path := filepath.Clean(path); {
+		case errors.Is(err, os.ErrNotExist):
+			return "", &store.FileError{Path: path, Err: store.ErrNoDatabase, Detail: "its directory does not exist",
+				Hint: "make it with: mkdir -p " + filepath.Dir(path)}
+		case err != nil:
+			return "", &store.FileError{Path: path, Err: store.ErrReadOnly, Detail: pathReason(err),
 				Hint: "check the owner and mode of the directories above it"}
 		}
-		abs = filepath.Join(dir, filepath.Base(abs))
-		target, err := os.Readlink(abs)
+		path = filepath.Join(real, base)
+		target, err := os.Readlink(path)
 		if err != nil || hops == maxHops {
-			return abs, nil // no link; what is wrong with a ring of links is said by who opens it
+			return path, nil // no link; what is wrong with a ring of links is said by who opens it
 		}
 		if !filepath.IsAbs(target) {
-			target = filepath.Join(dir, target)
+			target = real + "/" + target
 		}
-		abs = target
+		path = target
 	}
 }
 

@@ -35,10 +35,10 @@ func where(s store.Selection, now int64) (cond string, args []any) {
 		marks := make([]string, len(s.States))
 		for i, st := range s.States {
 			// Written out, so that the partial indexes can be used: they are
-			// constants of ours.
-			marks[i] = [...]string{"0", "1", "2", "3", "4", "5", "6"}[st]
+			// constants of ours. That needs the equality, too.
+			marks[i] = "i.state = " + [...]string{"0", "1", "2", "3", "4", "5", "6"}[st]
 		}
-		add("i.state IN (" + strings.Join(marks, ",") + ")")
+		add("(" + strings.Join(marks, " OR ") + ")")
 	}
 	if s.Class != "" {
 		add("i.class = ?", string(s.Class))
@@ -55,6 +55,15 @@ func where(s store.Selection, now int64) (cond string, args []any) {
 	return strings.Join(parts, " AND "), args
 }
 
+// oldestFirst is the order of lists. Without the plus the engine would rather
+// walk every item in order of id than sort the few that are dead.
+func oldestFirst(s store.Selection) string {
+	if len(s.States) == 1 && s.States[0] == jobs.Dead {
+		return " ORDER BY +i.id LIMIT ?"
+	}
+	return " ORDER BY i.id LIMIT ?"
+}
+
 // limit is LIMIT's value: -1 is none.
 func limit(n int) int {
 	if n <= 0 {
@@ -69,7 +78,7 @@ func limit(n int) int {
 func (db *DB) Select(ctx context.Context, s store.Selection) (ids []int64, err error) {
 	err = db.read(ctx, "selecting", func(sn *snapshot) error {
 		cond, args := where(s, sn.now)
-		return sn.rows("SELECT i.id FROM item i WHERE "+cond+" ORDER BY i.id LIMIT ?", append(args, limit(s.Limit)), func(scan func(...any) error) error {
+		return sn.rows("SELECT i.id FROM item i WHERE "+cond+oldestFirst(s), append(args, limit(s.Limit)), func(scan func(...any) error) error {
 			var id int64
 			err := scan(&id)
 			ids = append(ids, id)
@@ -102,7 +111,7 @@ func scanItem(scan func(...any) error, more ...any) (store.ItemRow, error) {
 func (db *DB) Items(ctx context.Context, s store.Selection) (items []store.ItemRow, err error) {
 	err = db.read(ctx, "listing items", func(sn *snapshot) error {
 		cond, args := where(s, sn.now)
-		return sn.rows("SELECT "+itemColumns+" FROM "+itemTables+" WHERE "+cond+" ORDER BY i.id LIMIT ?", append(args, limit(s.Limit)),
+		return sn.rows("SELECT "+itemColumns+" FROM "+itemTables+" WHERE "+cond+oldestFirst(s), append(args, limit(s.Limit)),
 			func(scan func(...any) error) error {
 				r, err := scanItem(scan)
 				items = append(items, r)
