@@ -2,6 +2,7 @@ package worker
 
 import (
 	"errors"
+	"maps"
 	"time"
 
 	"batchq/jobs"
@@ -21,6 +22,7 @@ func (w *Worker) claim() (took bool, err error) {
 		return false, nil
 	}
 	now := time.Now()
+	w.forkAgain(now)
 	for _, l := range w.lanes {
 		if err := w.releaseStale(l, now); err != nil {
 			return false, err
@@ -28,8 +30,7 @@ func (w *Worker) claim() (took bool, err error) {
 		if !l.nextDue.IsZero() && !now.Before(l.nextDue) {
 			l.look, l.nextDue = true, time.Time{}
 		}
-		// What it holds no longer fills its slots.
-		if !l.look || len(l.held) >= l.free() || l.free() == 0 {
+		if !l.look || !w.lacks(l) {
 			continue
 		}
 		n := l.room(w.plan.Batch, w.limit)
@@ -43,6 +44,25 @@ func (w *Worker) claim() (took bool, err error) {
 		took = took || got
 	}
 	return took, nil
+}
+
+// lacks says whether the lane has a free slot that nothing which it holds can
+// fill. Of items whose run has died under them, one at a time can start.
+func (w *Worker) lacks(l *lane) bool {
+	free, seen := l.free(), false
+	for _, h := range l.held {
+		if free == 0 {
+			return false
+		}
+		if h.item.Crashes > 0 {
+			if seen || w.crashedInFlight() {
+				continue
+			}
+			seen = true
+		}
+		free--
+	}
+	return free > 0
 }
 
 // giveUpJobs releases what is held of jobs that the run starts no more.
@@ -60,6 +80,17 @@ func (w *Worker) releaseStale(l *lane, now time.Time) error {
 	return w.release(func(h *held) bool { return h.lane == l })
 }
 
+// leaveAlone is what a claim must not bring: what the run has skipped, and
+// what it has in flight. The latter can only be ready when another run took it
+// over, which we may not know yet; it must not start beside itself.
+func (w *Worker) leaveAlone() map[int64]bool {
+	ids := maps.Clone(w.skip)
+	for id := range w.inFlight {
+		ids[id] = true
+	}
+	return ids
+}
+
 func (w *Worker) claimLane(l *lane, n int) (took bool, err error) {
 	var specs []*jobs.Spec
 	for _, s := range l.Jobs {
@@ -72,7 +103,7 @@ func (w *Worker) claimLane(l *lane, n int) (took bool, err error) {
 		return false, nil
 	}
 	c, err := w.store.Claim(w.soft, store.ClaimRequest{Run: w.run.Info.ID, Lane: l.Name, Jobs: specs,
-		Limits: w.limits, Scope: w.plan.Scope, Max: n, Skip: w.skip, Lease: w.plan.Lease})
+		Limits: w.limits, Scope: w.plan.Scope, Max: n, Skip: w.leaveAlone(), Lease: w.plan.Lease})
 	if err != nil {
 		if w.soft.Err() != nil {
 			return false, nil

@@ -53,7 +53,7 @@ func (w *Worker) inHand() bool {
 func (w *Worker) lookAgain() (again bool, err error) {
 	changed, err := w.store.Changed(w.hard)
 	if err != nil {
-		return false, err
+		return w.later(err)
 	}
 	full := false
 	for _, l := range w.lanes {
@@ -62,7 +62,8 @@ func (w *Worker) lookAgain() (again bool, err error) {
 	if full && !w.rescued {
 		w.rescued = true
 		if err := w.run.Rescue(w.hard); err != nil {
-			return false, err
+			w.rescued = false
+			return w.later(err)
 		}
 		changed = true
 	}
@@ -70,7 +71,7 @@ func (w *Worker) lookAgain() (again bool, err error) {
 		// One look decides: a database that is never quiet must not keep a
 		// run that has nothing to do.
 		took, err := w.claim()
-		if err != nil || took {
+		if err != nil || took || !w.retryAt.IsZero() {
 			return true, err
 		}
 		orphans, stuck := w.run.Pending()
@@ -112,7 +113,20 @@ func (w *Worker) nothingLeft() (bool, error) {
 		return true, nil
 	}
 	c, err := w.store.Counts(w.hard, names, w.plan.Scope)
-	return c.Left() == 0, err
+	if err != nil {
+		_, err = w.later(err)
+		return false, err
+	}
+	return c.Left() == 0, nil
+}
+
+// later says whether what failed with err is tried again: it is when that may
+// help, and the loop goes on for its last turns when the run was told to stop.
+func (w *Worker) later(err error) (again bool, _ error) {
+	if w.hard.Err() != nil || w.patient(err) {
+		return true, nil
+	}
+	return false, err
 }
 
 // sayFull records the lanes that are left because others hold all their slots.
@@ -178,19 +192,23 @@ func (w *Worker) nextTime() time.Time {
 			next = t
 		}
 	}
-	sooner(w.retryAt)
-	sooner(w.pidsAt)
 	if w.attempts.Err() == nil {
 		sooner(w.graceEnd)
 	}
+	if !w.retryAt.IsZero() {
+		sooner(w.retryAt) // before it nothing is written, whatever is due
+		return next
+	}
+	sooner(w.pidsAt)
 	if w.closing != "" {
 		return next
 	}
 	if w.plan.MaxRuntime > 0 {
 		sooner(w.started.Add(w.plan.MaxRuntime))
 	}
+	sooner(w.forkAt)
 	for _, l := range w.lanes {
-		if l.free() > 0 && len(l.held) < l.free() {
+		if w.lacks(l) {
 			sooner(now.Add(pollPause))
 			sooner(l.nextDue)
 		}

@@ -46,9 +46,9 @@ type Worker struct {
 
 	cancel   context.CancelCauseFunc // ends the running attempts
 	attempts context.Context
-	// soft and hard are the two stops. A write waits for its lock until hard
-	// ends; once it has the lock, nothing interrupts it.
-	soft, hard context.Context
+	// soft and hard are the two stops. A write waits for its lock until last
+	// ends, a little after hard; once it has the lock, nothing interrupts it.
+	soft, hard, last context.Context
 
 	started  time.Time
 	closing  string    // why nothing more is started; "" while it is
@@ -57,8 +57,15 @@ type Worker struct {
 	retryAt  time.Time // when to try it again; zero: now
 	rescued  bool      // dead runs were looked for since a lane was found full
 	pidsAt   time.Time // when pids that nothing else carried are written
+	unforked []int64   // items skipped because no process could be made for them
+	forkAt   time.Time // when these are tried again; zero: there are none
 	summary  Summary
 }
+
+// lastWrite is how long what was killed by a hard stop may wait for the lock
+// to be recorded. A moment of contention must not turn a stop into a crash;
+// a person who insists must not wait long either.
+const lastWrite = 5 * time.Second
 
 // unbounded is the limit of what has none.
 const unbounded = -1
@@ -97,7 +104,16 @@ func New(ctx context.Context, plan Plan, s Store, run *lease.Run, runner *handle
 // (kill them now). The error is about the run itself, never about an item.
 // replaced says whether the database's path leads to another file by now.
 func (w *Worker) Run(soft, hard context.Context, replaced func() bool) (Summary, error) {
-	w.started, w.soft, w.hard = time.Now(), soft, hard
+	last, enough := context.WithCancel(context.WithoutCancel(hard))
+	defer enough()
+	defer context.AfterFunc(hard, func() {
+		select {
+		case <-time.After(lastWrite):
+			enough()
+		case <-last.Done():
+		}
+	})()
+	w.started, w.soft, w.hard, w.last = time.Now(), soft, hard, last
 	w.attempts, w.cancel = context.WithCancelCause(context.Background())
 	defer w.cancel(handler.ErrStopped)
 	if err := w.run.Rescue(soft); err != nil && soft.Err() == nil {
@@ -159,7 +175,7 @@ func (w *Worker) loop() error {
 // checkClock lets the reasons to stop take effect.
 func (w *Worker) checkClock() {
 	now := time.Now()
-	if w.soft.Err() != nil && w.graceEnd.IsZero() {
+	if (w.soft.Err() != nil || w.hard.Err() != nil) && w.graceEnd.IsZero() {
 		w.closing, w.summary.Stopped = "stopped", true
 		w.graceEnd = now.Add(w.plan.Grace)
 	}

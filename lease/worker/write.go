@@ -31,7 +31,7 @@ func (w *Worker) write() error {
 	if len(a.Settle)+len(a.Start)+len(a.Pids) == 0 {
 		return nil
 	}
-	out, err := w.store.Advance(w.hard, a)
+	out, err := w.store.Advance(w.last, a)
 	if err != nil {
 		if w.patient(err) {
 			return nil
@@ -43,7 +43,13 @@ func (w *Worker) write() error {
 		w.inFlight[p.Item].noted = true
 	}
 	w.settled(out)
-	return w.launchAll(a, out)
+	if err := w.launchAll(a, out); err != nil {
+		return err
+	}
+	if len(out.Stale)+len(out.Lost) > 0 {
+		w.checkDeposed()
+	}
+	return nil
 }
 
 // starts offers, lane by lane, what may start now.
@@ -53,14 +59,7 @@ func (w *Worker) starts() (all []store.Start) {
 	}
 	// Two items whose run died under them are never in flight together: the
 	// one that kills it would drag the other along.
-	crashed := false
-	done := map[int64]bool{}
-	for _, p := range w.pending {
-		done[p.Item] = true
-	}
-	for id, a := range w.inFlight {
-		crashed = crashed || a.item.Crashes > 0 && !done[id]
-	}
+	crashed := w.crashedInFlight()
 	for _, l := range w.lanes {
 		want := l.Slots - l.running
 		for _, p := range w.pending {
@@ -96,6 +95,20 @@ func (w *Worker) starts() (all []store.Start) {
 		}
 	}
 	return all
+}
+
+// crashedInFlight says whether an item whose run has died under it is running.
+func (w *Worker) crashedInFlight() bool {
+	done := map[int64]bool{}
+	for _, p := range w.pending {
+		done[p.Item] = true
+	}
+	for id, a := range w.inFlight {
+		if a.item.Crashes > 0 && !done[id] {
+			return true
+		}
+	}
+	return false
 }
 
 // pidPause is how long a pid may go unrecorded when nothing else is written:
@@ -190,8 +203,12 @@ func (w *Worker) afterwards(p *attempt) {
 	case p.verdict.Class == jobs.ClassSuspect:
 		w.skip[p.Item] = true
 	case p.result.Ending == jobs.CantFork:
-		// It is tried again when something else has changed, not at once.
+		// It is tried again later, not at once.
 		w.skip[p.Item] = true
+		w.unforked = append(w.unforked, p.Item)
+		if w.forkAt.IsZero() {
+			w.forkAt = time.Now().Add(forkPause)
+		}
 		w.note(jobs.NoteInfo, "job %s, item %d: %s: released", j.spec.Name, p.Item, p.verdict.Reason)
 	case j.proven && len(j.suspects) > 0 && j.out == "":
 		// The command is there after all: what looked like a missing one is
@@ -201,6 +218,23 @@ func (w *Worker) afterwards(p *attempt) {
 		}
 		clear(j.suspects)
 	}
+}
+
+// forkPause is how long a run that stays leaves an item alone for which no
+// process could be made: the handler has tried for a while already.
+const forkPause = 2 * time.Second
+
+// forkAgain ends that pause.
+func (w *Worker) forkAgain(now time.Time) {
+	if w.forkAt.IsZero() || now.Before(w.forkAt) {
+		return
+	}
+	w.forkAt = time.Time{}
+	for _, id := range w.unforked {
+		delete(w.skip, id)
+	}
+	w.unforked = nil
+	w.lookEverywhere()
 }
 
 // giveUp decides whether a result means that the run starts no more of the
@@ -257,7 +291,7 @@ func (w *Worker) launchAll(a store.Advance, out store.Advanced) error {
 			if st, ok := started[h.Item]; ok {
 				w.launch(h, st)
 			} else {
-				w.letGo(h)
+				w.forgo(h)
 				l.look = true
 			}
 		}
@@ -287,8 +321,19 @@ func (w *Worker) laneNamed(name string) *lane {
 	return nil
 }
 
-// release gives unstarted items back that pick names. What --once and --limit
-// allowed for them may be claimed anew.
+// forgo lets go of an item that was not started: what --once and --limit
+// allowed for it may be claimed anew.
+func (w *Worker) forgo(h *held) {
+	if h.lane.allow >= 0 {
+		h.lane.allow++
+	}
+	if w.limit >= 0 {
+		w.limit++
+	}
+	w.letGo(h)
+}
+
+// release gives unstarted items back that pick names.
 func (w *Worker) release(pick func(*held) bool) error {
 	var all []store.Held
 	var gone []*held
@@ -304,7 +349,7 @@ func (w *Worker) release(pick func(*held) bool) error {
 	}
 	for len(all) > 0 {
 		n := min(len(all), store.MaxRows)
-		if _, err := w.store.Release(w.hard, w.run.Info.ID, all[:n]); err != nil {
+		if _, err := w.store.Release(w.last, w.run.Info.ID, all[:n]); err != nil {
 			if w.patient(err) {
 				return nil
 			}
@@ -312,16 +357,11 @@ func (w *Worker) release(pick func(*held) bool) error {
 		}
 		all = all[n:]
 	}
+	w.failing = false
 	out := map[*held]bool{}
 	for _, h := range gone {
 		out[h] = true
-		if h.lane.allow >= 0 {
-			h.lane.allow++
-		}
-		if w.limit >= 0 {
-			w.limit++
-		}
-		w.letGo(h)
+		w.forgo(h)
 	}
 	for _, l := range w.lanes {
 		l.remove(func(h *held) bool { return out[h] })
@@ -340,10 +380,27 @@ func (w *Worker) lose(claims []int64) {
 		}
 		for _, l := range w.lanes {
 			for _, h := range l.remove(func(h *held) bool { return h.Claim == id }) {
-				w.letGo(h)
+				w.forgo(h)
 				l.look = true
 			}
 		}
 		w.run.LetGo(id)
+	}
+	w.checkDeposed()
+}
+
+// checkDeposed ends a run that another one has taken for dead: whatever it
+// claimed from now on would be taken from it too, and charged as a crash.
+func (w *Worker) checkDeposed() {
+	if w.closing != "" {
+		return
+	}
+	deposed, err := w.run.Deposed(w.hard)
+	if err != nil {
+		w.note(jobs.NoteDetail, "asking whether this run was taken for dead: %v", err)
+	}
+	if deposed {
+		w.closing = "another run took it for dead"
+		w.note(jobs.NoteMust, "another run took this one for dead after its lease had lapsed: starting nothing more")
 	}
 }
