@@ -139,7 +139,9 @@ func (d *demo) command(args []string) (*exec.Cmd, *bytes.Buffer) {
 	c := exec.CommandContext(d.ctx, d.self, args...)
 	c.Dir = d.dir
 	c.Env = slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, "BATCHQ_") })
-	c.Env = append(c.Env, "BATCHQ_DB="+filepath.Join(d.dir, "demo.db"), "XDG_CONFIG_HOME="+d.dir)
+	// The killed run can't clear away its own temporary directory; in here it
+	// goes with the rest, also when the demo ends before the rerun.
+	c.Env = append(c.Env, "BATCHQ_DB="+filepath.Join(d.dir, "demo.db"), "XDG_CONFIG_HOME="+d.dir, "TMPDIR="+d.dir)
 	// What runs when the demo is interrupted shall not outlive it.
 	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
 	c.WaitDelay = 10 * time.Second
@@ -180,7 +182,10 @@ func (d *demo) crash() error {
 		if err == nil && settled >= demoCustomers/2 {
 			break
 		}
-		if err != nil || d.ctx.Err() != nil || time.Now().After(deadline) {
+		if d.ctx.Err() != nil {
+			return errors.Join(context.Cause(d.ctx), c.Wait()) // it has been told to stop, and tidies up
+		}
+		if err != nil || time.Now().After(deadline) {
 			return errors.Join(fmt.Errorf("%d customers settled in 20s, no use in waiting longer", settled), err, c.Process.Kill(), c.Wait())
 		}
 		time.Sleep(5 * time.Millisecond)

@@ -133,6 +133,65 @@ func TestLock_ClearedWhileMade(t *testing.T) {
 	t.Logf("%d made, %d cleared away in the making", made, gone)
 }
 
+// Root's lock file belongs to whom the database belongs, whose later runs must
+// be able to look at it.
+func TestLock_Owner(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("not root")
+	}
+	b := setup(t)
+	const other = 12345
+	b.must(os.Chown(b.path, other, other))
+	r := b.rescuer()
+	info, err := os.Stat(lockPath(b.path, r.Info.Token))
+	b.must(err)
+	if st := info.Sys().(*syscall.Stat_t); st.Uid != other || st.Gid != other || info.Mode() != 0o600 {
+		t.Errorf("it belongs to %d:%d with mode %v", st.Uid, st.Gid, info.Mode())
+	}
+}
+
+// What can be told about a run from outside, by a look that changes nothing.
+func TestLook(t *testing.T) {
+	b := setup(t)
+	p, r := b.process(role{}), b.rescuer()
+	info := func(id int64) (found store.RunInfo) {
+		t.Helper()
+		st, err := b.db.Stats(context.Background())
+		b.must(err)
+		for _, run := range st.Runs {
+			if run.ID == id {
+				return run
+			}
+		}
+		t.Fatalf("run %d is not in the book", id)
+		return found
+	}
+	living, dying := info(r.Info.ID), info(p.Run)
+	if Look(b.path, living) != Alive || Look(b.path, dying) != Alive {
+		t.Error("a live run is not alive")
+	}
+	p.kill()
+	if Look(b.path, dying) != Dead {
+		t.Error("a killed run is not dead")
+	}
+	b.must(os.Remove(lockPath(b.path, p.Token)))
+	if Look(b.path, dying) != Dead {
+		t.Error("without its lock file a killed run is not dead")
+	}
+	living.Token = "missing"
+	if Look(b.path, living) != Alive {
+		t.Error("without its lock file a live run is not alive")
+	}
+	living.PIDNS = "pid:[1]"
+	if Look(b.path, living) != Unknown {
+		t.Error("something is known of a run in another namespace")
+	}
+	living.BootID = "another"
+	if Look(b.path, living) != Dead {
+		t.Error("a run has survived a boot")
+	}
+}
+
 // spy sees what is true at the moment of a call.
 type spy struct {
 	*sqlite.DB

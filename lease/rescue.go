@@ -80,11 +80,13 @@ func (r *Run) clearLocks(ctx context.Context, known map[string]bool) (err error)
 
 // dead says whether another run has died, and how that was found.
 func (r *Run) dead(ctx context.Context, o store.OtherRun) (why store.Death, dead bool, err error) {
-	if o.Ended || o.BootID != r.Info.BootID {
-		return store.DeathLock, true, nil // it said so itself, or nothing survives a boot
+	if o.BootID != r.Info.BootID {
+		return store.DeathLock, true, nil // nothing survives a boot
 	}
 	s := probe(lockPath(r.database, o.Token))
-	if s == died {
+	// One that has ended and still holds its lock was taken for dead, lives,
+	// and has claimed again before it knew: it will leave what it holds itself.
+	if s == died || o.Ended && s != lives {
 		return store.DeathLock, true, nil
 	}
 	if s == unknown && o.Held == 0 && r.sameProcesses(o.RunInfo) && !runs(o.RunInfo) {
@@ -144,10 +146,10 @@ func (r *Run) takeOver(ctx context.Context, o store.OtherRun, why store.Death) e
 		}
 	}
 	r.clean(o.Token)
-	if o.Token != "" && !o.Ended {
+	if path := lockPath(r.database, o.Token); o.Token != "" && probe(path) == died {
 		// Its row is closed: the file means nothing any more, and another
 		// rescuer may have been faster with it.
-		if err := os.Remove(lockPath(r.database, o.Token)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 			r.note(jobs.Note{Level: jobs.NoteDetail, Text: fmt.Sprintf("the lock file of run %d can't be removed: %v", o.ID, err)})
 		}
 	}

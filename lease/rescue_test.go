@@ -271,6 +271,28 @@ func TestRescue_ClockStep(t *testing.T) {
 	}
 }
 
+// A run that was taken for dead, lives, and claims again before it knows: that
+// is not taken from it (and charged as a crash) as long as it renews.
+func TestRescue_TakenForDeadAndBack(t *testing.T) {
+	b := setup(t)
+	b.enqueue("a")
+	spec, holder, r := b.spec(holds), b.register(), b.rescuer()
+	holder.claims(spec)
+	b.clock.step(61 * time.Second)
+	r.rescue()
+	b.clock.step(31 * time.Second)
+	r.rescue()
+	b.want("a ready")
+	holder.claims(spec)
+	r.rescue()
+	b.want("a claimed")
+	if deposed, err := holder.Deposed(context.Background()); !deposed || err != nil {
+		t.Error(err, "it does not know that it was taken for dead")
+	}
+	b.must(holder.Close(context.Background(), store.RunEnd{}))
+	b.want("a ready")
+}
+
 // The rescuer itself dies half way: the next one completes it, and the item
 // is charged once.
 func TestRescue_RescuerDies(t *testing.T) {

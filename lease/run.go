@@ -186,7 +186,7 @@ func (r *Run) renew(ctx context.Context) error {
 	}
 	select {
 	case r.lost <- gone:
-	case <-ctx.Done():
+	default: // not heard yet: told again at the next beat, which must not wait for it
 	}
 	return nil
 }

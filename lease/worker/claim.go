@@ -129,7 +129,7 @@ func (w *Worker) claimLane(l *lane, n int) (took bool, err error) {
 		return false, nil
 	}
 	w.run.Hold(c.ID)
-	w.rescued = false
+	w.rescued, w.taken = false, true
 	w.summary.Claims++
 	w.claims[c.ID] = len(c.Items)
 	since := time.Now()

@@ -31,7 +31,10 @@ func (w *Worker) over() (bool, error) {
 	if again, err := w.lookAgain(); again || err != nil {
 		return false, err
 	}
-	w.suspectJobs()
+	if err := w.suspectJobs(); err != nil {
+		_, err = w.later(err)
+		return false, err
+	}
 	if w.plan.Wait {
 		return w.nothingLeft()
 	}
@@ -61,7 +64,7 @@ func (w *Worker) lookAgain() (again bool, err error) {
 	}
 	if full && !w.rescued {
 		w.rescued = true
-		if err := w.run.Rescue(w.hard); err != nil {
+		if err := w.run.Rescue(w.soft); err != nil {
 			w.rescued = false
 			return w.later(err)
 		}
@@ -91,13 +94,24 @@ func (w *Worker) lookEverywhere() (any bool) {
 }
 
 // suspectJobs gives up jobs whose every item ended with 126 or 127, now that
-// none is left that could prove the command.
-func (w *Worker) suspectJobs() {
+// none is left to start that could prove the command.
+func (w *Worker) suspectJobs() error {
 	for _, j := range w.jobs {
-		if len(j.suspects) > 0 && !j.proven {
-			w.broken(j, j.suspicion())
+		if len(j.suspects) == 0 || j.proven || j.out != "" {
+			continue
 		}
+		if w.plan.Wait && j.lane.room(w.plan.Batch, w.limit) > 0 {
+			c, err := w.store.Counts(w.hard, []string{j.spec.Name}, w.plan.Scope)
+			if err != nil {
+				return err
+			}
+			if c.Left() > int64(len(j.suspects)) {
+				continue // a delayed one, or another run's
+			}
+		}
+		w.broken(j, j.suspicion())
 	}
+	return nil
 }
 
 // nothingLeft is the end of --wait: everything asked for is settled, or what
@@ -123,7 +137,7 @@ func (w *Worker) nothingLeft() (bool, error) {
 // later says whether what failed with err is tried again: it is when that may
 // help, and the loop goes on for its last turns when the run was told to stop.
 func (w *Worker) later(err error) (again bool, _ error) {
-	if w.hard.Err() != nil || w.patient(err) {
+	if w.soft.Err() != nil || w.hard.Err() != nil || w.patient(err) {
 		return true, nil
 	}
 	return false, err
@@ -142,12 +156,11 @@ func (w *Worker) sayFull() {
 func (w *Worker) rest() error {
 	timer := time.NewTimer(time.Until(w.nextTime()))
 	defer timer.Stop()
-	softly := w.soft.Done()
-	if w.soft.Err() != nil {
-		softly = nil // known, and it stays so
+	softly, hardly := w.soft.Done(), w.hard.Done()
+	if !w.graceEnd.IsZero() {
+		softly = nil // checkClock has seen it, and it stays so
 	}
-	hardly := w.hard.Done()
-	if w.hard.Err() != nil {
+	if w.killed {
 		hardly = nil
 	}
 	select {

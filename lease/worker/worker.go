@@ -52,9 +52,11 @@ type Worker struct {
 
 	started  time.Time
 	closing  string    // why nothing more is started; "" while it is
-	graceEnd time.Time // when running commands are told to end; zero: not set
+	graceEnd time.Time // when running commands are told to end; zero: no stop was seen
+	killed   bool      // the hard stop was seen
 	failing  bool      // the last write failed and a person was told
 	retryAt  time.Time // when to try it again; zero: now
+	taken    bool      // a claim of this turn brought something that has not been offered a slot
 	rescued  bool      // dead runs were looked for since a lane was found full
 	pidsAt   time.Time // when pids that nothing else carried are written
 	unforked []int64   // items skipped because no process could be made for them
@@ -150,6 +152,7 @@ func (w *Worker) Run(soft, hard context.Context, replaced func() bool) (Summary,
 
 func (w *Worker) loop() error {
 	for {
+		w.taken = false
 		w.collect()
 		w.checkClock()
 		if err := w.write(); err != nil {
@@ -166,6 +169,9 @@ func (w *Worker) loop() error {
 		if err != nil || over {
 			return err
 		}
+		if w.taken {
+			continue // the last look took something: it starts now
+		}
 		if err := w.rest(); err != nil {
 			return err
 		}
@@ -175,7 +181,8 @@ func (w *Worker) loop() error {
 // checkClock lets the reasons to stop take effect.
 func (w *Worker) checkClock() {
 	now := time.Now()
-	if (w.soft.Err() != nil || w.hard.Err() != nil) && w.graceEnd.IsZero() {
+	w.killed = w.hard.Err() != nil
+	if (w.soft.Err() != nil || w.killed) && w.graceEnd.IsZero() {
 		w.closing, w.summary.Stopped = "stopped", true
 		w.graceEnd = now.Add(w.plan.Grace)
 	}

@@ -173,10 +173,8 @@ func BenchmarkAdvance(b *testing.B) {
 	}
 }
 
-// The goal is less than 30 ms for the whole process. With one priority the
-// oldest item is the first in line; a few urgent ones before a long list cost
-// a look at the first thousand. The worst is a list that came in at once with
-// one of a lower priority somewhere: all of its index is read.
+// The goal is less than 30 ms for the whole process, also where the order of
+// the line is not that of age.
 func BenchmarkStats(b *testing.B) {
 	db := openLarge(b)
 	for _, c := range []struct {

@@ -105,11 +105,9 @@ func everyStatement(t *testing.T, db *DB) (writes, reports []string) {
 		}
 	}
 	add(t, db, "x", "y", "z")
-	_, err := db.Enqueue(ctx, portionOf("pos", 1, 0)) // a list long enough for the second look for the oldest
-	noError(t, err)
 	now = now.Add(2 * time.Hour)
 	c := claim(t, db, run, 1)
-	_, err = db.Enqueue(ctx, store.Enqueue{Job: "other", OnDuplicate: store.Skip, Items: []store.NewItem{{Key: []byte("later still"), Delay: time.Hour}}})
+	_, err := db.Enqueue(ctx, store.Enqueue{Job: "other", OnDuplicate: store.Skip, Items: []store.NewItem{{Key: []byte("later still"), Delay: time.Hour}}})
 	noError(t, err)
 	stats()
 	_, err = db.Claim(ctx, store.ClaimRequest{Run: run, Lane: jobs.Serial, Limits: store.Limits{Lanes: map[string]int{jobs.Serial: 0}}, Lease: time.Minute})
@@ -219,8 +217,8 @@ func TestPlans_Indexes(t *testing.T) {
 		{"key in a list", "i.key = ? AND i.state <> 6 ORDER BY", "USING INDEX item_key"},
 		{"dead letters", "WHERE (i.state = 5) ORDER BY i.finished", "SCAN i USING INDEX item_dead"},
 		{"ids of the dead", "SELECT i.id FROM item i WHERE (i.state = 5) ORDER BY", "INDEX item_dead"},
-		{"oldest that is ready", "SELECT count(*), min(rank", "SEARCH item USING COVERING INDEX item_ready (job=?)"},
-		{"oldest among mixed priorities", "AND rank <= ?3", "SEARCH item USING COVERING INDEX item_ready (job=? AND rank<?)"},
+		{"oldest without a priority", "AND priority = 0 AND rank <", "SEARCH item USING COVERING INDEX item_ready (job=? AND rank<?)"},
+		{"oldest with a priority", "AND priority <> 0 AND job = ?", "SEARCH item USING INDEX item_apart (job=?)"},
 		{"overdue", "SELECT count(*), min(due)", "USING COVERING INDEX item_delayed"},
 		{"first that would start", "p.item IS NOT NULL, p.body\n\t\t\tFROM item i INDEXED BY item_ready", "SEARCH i USING INDEX item_ready (job=?)"},
 	} {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"time"
 
-	"batchq/jobs"
 	"batchq/store"
 )
 
@@ -136,28 +135,21 @@ func (s *snapshot) waiting(j *store.JobStats, job, low, high int64) error {
 }
 
 // oldestReady finds the earliest due time among the ready items of a job. The
-// index is in rank order (due less the head start of the priority), so with
-// one priority the first is the oldest. Otherwise an older one than those seen
-// can only stand within the head start of the lowest priority behind the
-// oldest of them; a look at the first thousand finds it where a few urgent
-// ones stand before a long list.
+// line is in order of rank, in which one with a priority stands elsewhere than
+// its age says: those have an index by age. Among those without, the first in
+// line is the oldest; where only such ones stand before it that are newer, no
+// more than these are passed over.
 func (s *snapshot) oldestReady(job, low, high int64) (due sql.NullInt64, err error) {
-	first := 1000
-	if low == high {
-		first = 1
+	if low < 0 || high > 0 {
+		err = s.row("SELECT min(due) FROM item INDEXED BY item_apart WHERE state = 0 AND priority <> 0 AND job = ?", []any{job}, &due)
+		if err != nil || low > 0 || high < 0 {
+			return due, err
+		}
 	}
-	const step = int64(jobs.PriorityStep / time.Millisecond)
-	var seen int
-	var last sql.NullInt64
-	err = s.row(`SELECT count(*), min(rank + priority * ?1), max(rank) FROM (SELECT rank, priority
-		FROM item INDEXED BY item_ready WHERE state = 0 AND job = ?2 ORDER BY rank, id LIMIT ?3)`, []any{step, job, first}, &seen, &due, &last)
-	bound := due.Int64 - low*step
-	if err != nil || low == high || seen < first || last.Int64 > bound {
-		return due, err
-	}
-	err = s.row("SELECT min(rank + priority * ?1) FROM item INDEXED BY item_ready WHERE state = 0 AND job = ?2 AND rank <= ?3",
-		[]any{step, job, bound}, &due)
-	return due, err
+	var plain sql.NullInt64
+	err = s.row(`SELECT min(rank) FROM (SELECT rank FROM item INDEXED BY item_ready
+		WHERE state = 0 AND job = ?1 AND priority = 0 AND rank < coalesce(?2, 9000000000000000000) ORDER BY rank, id LIMIT 1)`, []any{job, due}, &plain)
+	return min2(due, plain), err
 }
 
 func min2(a, b sql.NullInt64) sql.NullInt64 {

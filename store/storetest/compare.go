@@ -12,8 +12,8 @@ import (
 	"batchq/store"
 )
 
-// Check compares everything that can be seen with the model.
-func (x *machine) Check(t *rapid.T) {
+// compare compares everything that can be seen with the model.
+func (x *machine) compare(t *rapid.T) {
 	m := x.m
 	var rows []store.ItemRow
 	var all store.Counts

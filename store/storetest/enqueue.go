@@ -251,6 +251,7 @@ func onDuplicate(t *testing.T, fresh Fresh) {
 		t.Run(string(mode), func(t *testing.T) {
 			for state, c := range column {
 				t.Run(state.String(), func(t *testing.T) {
+					t.Parallel()
 					w := setup(t, fresh)
 					w.meet(mode, state, "same", "payload", c.same)
 					w.meet(mode, state, "differs", "another payload", c.differs)

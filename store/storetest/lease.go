@@ -189,7 +189,7 @@ var leaseCases = []testCase{
 	}},
 	{"ManyLiveLeases", func(w *world) {
 		// river PR#1318: what is alive must not hide what is dead behind it.
-		const live, dead = 1001, 5
+		const live, dead = 490, 5
 		w.add("pos", numbered(live+dead)...)
 		deadRun := w.register("dead")
 		w.clock.Move(-2 * lease) // its claims are made, and lapse, before the others

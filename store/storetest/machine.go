@@ -15,26 +15,43 @@ import (
 	"batchq/store"
 )
 
-// modelChecks is how many walks the property test makes unless -rapid.checks
-// asks for another number: a few seconds' worth.
-const modelChecks = "30"
-
 // Model walks a store and the model side by side, and compares them after
-// every step.
+// every step. Unless -rapid.checks and -rapid.steps ask for other numbers, it
+// takes a few seconds: few walks, but long enough to come far. A failure names
+// its seed; no file is left in the source tree.
 func Model(t *testing.T, fresh Fresh) {
-	asked := false
-	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "rapid.checks" })
-	if f := flag.Lookup("rapid.checks"); f != nil && !asked {
-		old := f.Value.String()
-		defer func() { _ = f.Value.Set(old) }() // it was valid before
-		if err := f.Value.Set(modelChecks); err != nil {
-			t.Fatal(err)
+	for name, value := range map[string]string{"rapid.checks": "30", "rapid.steps": "60", "rapid.nofailfile": "true"} {
+		asked := false
+		flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == name })
+		if f := flag.Lookup(name); f != nil && !asked {
+			old := f.Value.String()
+			defer func() { _ = f.Value.Set(old) }() // it was valid before
+			if err := f.Value.Set(value); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
-	rapid.Check(t, func(rt *rapid.T) {
-		m := newMachine(rt, fresh)
-		rt.Repeat(rapid.StateMachineActions(m))
-	})
+	rapid.Check(t, func(rt *rapid.T) { rt.Repeat(newMachine(rt, fresh).actions()) })
+}
+
+// actions are the steps of a walk, those that bring items on more often.
+func (x *machine) actions() map[string]func(*rapid.T) {
+	all := map[string]func(*rapid.T){"": x.compare}
+	for _, a := range []struct {
+		name   string
+		weight int
+		step   func(*rapid.T)
+	}{
+		{"enqueue", 2, x.enqueue}, {"claim", 3, x.claim}, {"advance", 6, x.advance}, {"release", 1, x.release},
+		{"clock forward", 2, x.clockForward}, {"clock back", 1, x.clockBack}, {"renew", 2, x.renew}, {"lapse", 2, x.lapse},
+		{"register", 1, x.begin}, {"take over", 2, x.takeOver}, {"settle orphan", 2, x.settleOrphan}, {"end run", 1, x.endRun},
+		{"requeue", 2, x.requeue}, {"drop", 1, x.drop},
+	} {
+		for i := range a.weight {
+			all[fmt.Sprint(a.name, " ", i)] = a.step
+		}
+	}
+	return all
 }
 
 // machine draws the steps. Everything that a run was ever given stays in its
@@ -61,6 +78,13 @@ func newMachine(t *rapid.T, fresh Fresh) *machine {
 	x := &machine{w: w, m: m, stores: []store.Store{w.db, w.other()}}
 	x.register()
 	x.register()
+	for _, job := range []string{"a", "b", "c"} { // or walks would be over before much has happened
+		e := store.Enqueue{Job: job, OnDuplicate: store.Skip}
+		for i := range rapid.SampledFrom([]int{6, 10, 1, 0}).Draw(t, "items of "+job) {
+			e.Items = append(e.Items, store.NewItem{Key: fmt.Append(nil, i), Priority: i % 3})
+		}
+		x.add(t, w.db, e)
+	}
 	return x
 }
 
@@ -100,8 +124,8 @@ func some[T any](t *rapid.T, list []T, n int, label string) (drawn []T) {
 
 var delays = rapid.SampledFrom([]time.Duration{0, 0, 0, time.Millisecond, 30 * time.Second, 2 * time.Minute})
 
-// Enqueue adds a few items; the keys are few, so that they meet.
-func (x *machine) Enqueue(t *rapid.T) {
+// enqueue adds a few items; the keys are few, so that they meet.
+func (x *machine) enqueue(t *rapid.T) {
 	e := store.Enqueue{
 		Job:         rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "job"),
 		Scope:       rapid.SampledFrom([]string{"", "s"}).Draw(t, "scope"),
@@ -122,8 +146,13 @@ func (x *machine) Enqueue(t *rapid.T) {
 		}
 		seen[string(n.Key)] = true
 	}
+	x.add(t, x.db(t), e)
+}
+
+// add enqueues e in the store and in the model.
+func (x *machine) add(t *rapid.T, db store.Store, e store.Enqueue) {
 	known := len(x.m.items)
-	got := must(x.db(t).Enqueue(x.w.ctx, e))(x.w).Outcomes
+	got := must(db.Enqueue(x.w.ctx, e))(x.w).Outcomes
 	if diff := cmp.Diff(x.m.enqueue(e), got); diff != "" {
 		t.Fatalf("outcomes (-want +got):\n%s", diff)
 	}
@@ -137,8 +166,8 @@ func (x *machine) Enqueue(t *rapid.T) {
 	}
 }
 
-// Claim takes items and checks that they are the right ones.
-func (x *machine) Claim(t *rapid.T) {
+// claim takes items and checks that they are the right ones.
+func (x *machine) claim(t *rapid.T) {
 	m, run := x.m, x.run(t)
 	r := store.ClaimRequest{Run: run.id, Lane: jobs.Serial, Limits: m.limits, Max: rapid.SampledFrom([]int{3, 5, 2, 1, 0}).Draw(t, "max"), Lease: lease, Skip: map[int64]bool{}}
 	names := rapid.SampledFrom([][]string{{"a", "b"}, {"b", "a"}, {"a"}, {"b"}, {}}).Draw(t, "jobs")
@@ -149,9 +178,11 @@ func (x *machine) Claim(t *rapid.T) {
 	if rapid.IntRange(0, 3).Draw(t, "scoped") == 3 {
 		r.Scope = ptr(rapid.SampledFrom([]string{"", "s", "unknown"}).Draw(t, "scope"))
 	}
-	if rapid.IntRange(0, 3).Draw(t, "skips") == 3 {
-		for _, it := range some(t, m.items, 2, "skip") {
-			r.Skip[it.ID] = true
+	if rapid.IntRange(0, 2).Draw(t, "skips") == 2 {
+		for _, spec := range r.Jobs {
+			for _, it := range some(t, m.eligible(r, spec.Name), 2, "skip") {
+				r.Skip[it.ID] = true
+			}
 		}
 	}
 	c := must(x.db(t).Claim(x.w.ctx, r))(x.w)
@@ -227,8 +258,8 @@ var verdicts = rapid.SampledFrom([]jobs.Verdict{done, done, dead, free, retry(0)
 	{To: jobs.Delayed, Class: jobs.ClassRetry, Delay: time.Minute, Reason: "429"},
 	{To: jobs.Dead, Class: jobs.ClassFree, Reason: "the outcome is unknown"}})
 
-// Advance settles and starts in one step, with tokens old and new.
-func (x *machine) Advance(t *rapid.T) {
+// advance settles and starts in one step, with tokens old and new.
+func (x *machine) advance(t *rapid.T) {
 	m, run := x.m, x.run(t)
 	a := store.Advance{Run: run.id, Limits: m.limits}
 	for _, s := range some(t, run.started, 3, "settle") {
@@ -301,8 +332,8 @@ func (x *machine) startLane(run *modelRun, s store.Start, want *store.Advanced) 
 	}
 }
 
-// Release gives tokens back, old and new ones.
-func (x *machine) Release(t *rapid.T) {
+// release gives tokens back, old and new ones.
+func (x *machine) release(t *rapid.T) {
 	run := x.run(t)
 	held := some(t, run.held, 4, "release")
 	got := must(x.db(t).Release(x.w.ctx, run.id, held))(x.w)
@@ -319,18 +350,18 @@ func (x *machine) Release(t *rapid.T) {
 	equal(x.w, got, want, "released")
 }
 
-// ClockForward lets time pass.
-func (x *machine) ClockForward(t *rapid.T) {
+// clockForward lets time pass.
+func (x *machine) clockForward(t *rapid.T) {
 	x.w.clock.Move(rapid.SampledFrom([]time.Duration{time.Millisecond, time.Second, 29 * time.Second, lease, time.Hour}).Draw(t, "by"))
 }
 
-// ClockBack is somebody who sets the clock.
-func (x *machine) ClockBack(t *rapid.T) {
+// clockBack is somebody who sets the clock.
+func (x *machine) clockBack(t *rapid.T) {
 	x.w.clock.Move(-rapid.SampledFrom([]time.Duration{time.Second, 30 * time.Second, 2 * lease, 24 * time.Hour}).Draw(t, "by"))
 }
 
-// Renew renews a run's lease.
-func (x *machine) Renew(t *rapid.T) {
+// renew renews a run's lease.
+func (x *machine) renew(t *rapid.T) {
 	run := x.run(t)
 	got := must(x.db(t).Renew(x.w.ctx, run.id, lease))(x.w)
 	slices.Sort(got)
@@ -344,8 +375,8 @@ func (x *machine) Renew(t *rapid.T) {
 	}
 }
 
-// Lapse looks at a run's lease.
-func (x *machine) Lapse(t *rapid.T) {
+// lapse looks at a run's lease.
+func (x *machine) lapse(t *rapid.T) {
 	run, now := x.run(t), x.m.now()
 	since, length, err := x.db(t).NoteLapse(x.w.ctx, run.id)
 	x.w.noError(err)
@@ -362,16 +393,16 @@ func (x *machine) Lapse(t *rapid.T) {
 	equal(x.w, since, time.Duration(now-first)*time.Millisecond, "since the first look")
 }
 
-// Register begins another run.
-func (x *machine) Register(t *rapid.T) {
+// begin begins another run.
+func (x *machine) begin(t *rapid.T) {
 	if len(x.m.runs) > 4 {
 		t.Skip("enough runs")
 	}
 	x.register()
 }
 
-// TakeOver takes a run for dead, rightly or not.
-func (x *machine) TakeOver(t *rapid.T) {
+// takeOver takes a run for dead, rightly or not.
+func (x *machine) takeOver(t *rapid.T) {
 	dead, by := x.run(t), x.run(t)
 	if dead == by {
 		t.Skip("nobody takes over from itself")
@@ -395,8 +426,8 @@ func (x *machine) TakeOver(t *rapid.T) {
 	}
 }
 
-// SettleOrphan settles an orphan that a run has taken over at some time.
-func (x *machine) SettleOrphan(t *rapid.T) {
+// settleOrphan settles an orphan that a run has taken over at some time.
+func (x *machine) settleOrphan(t *rapid.T) {
 	run := x.run(t)
 	if len(run.orphans) == 0 {
 		t.Skip("it has none")
@@ -416,8 +447,8 @@ func (x *machine) SettleOrphan(t *rapid.T) {
 	x.m.forget(o.Claim)
 }
 
-// EndRun ends a run.
-func (x *machine) EndRun(t *rapid.T) {
+// endRun ends a run.
+func (x *machine) endRun(t *rapid.T) {
 	run := x.run(t)
 	x.w.noError(x.db(t).EndRun(x.w.ctx, run.id, store.RunEnd{Outcome: "finished"}))
 	for _, it := range x.m.heldBy(run.id, jobs.Claimed) {
@@ -431,15 +462,16 @@ func (x *machine) EndRun(t *rapid.T) {
 
 // ids are those of some items and of one that is not there.
 func (x *machine) ids(t *rapid.T) (ids []int64) {
-	for _, it := range some(t, x.m.items, 4, "items") {
+	for _, it := range some(t, x.m.items, 6, "items") {
 		ids = append(ids, it.ID)
 	}
 	return append(ids, 1<<40)
 }
 
-// Requeue makes items ready from some states.
-func (x *machine) Requeue(t *rapid.T) {
-	ids, from := x.ids(t), some(t, jobs.States(), 4, "from")
+// requeue makes items ready from some states.
+func (x *machine) requeue(t *rapid.T) {
+	ids := x.ids(t)
+	from := rapid.SampledFrom([][]jobs.State{{jobs.Dead, jobs.Done, jobs.Delayed}, {jobs.Dead}, {jobs.Done}, jobs.States(), nil}).Draw(t, "from")
 	got := must(x.db(t).Requeue(x.w.ctx, ids, from))(x.w)
 	x.moved(t, ids, got, func(it *modelItem) bool {
 		switch it.State {
@@ -453,8 +485,8 @@ func (x *machine) Requeue(t *rapid.T) {
 	})
 }
 
-// Drop takes items out of the list.
-func (x *machine) Drop(t *rapid.T) {
+// drop takes items out of the list.
+func (x *machine) drop(t *rapid.T) {
 	ids := x.ids(t)
 	got := must(x.db(t).Drop(x.w.ctx, ids))(x.w)
 	x.moved(t, ids, got, func(it *modelItem) bool {

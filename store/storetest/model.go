@@ -100,7 +100,8 @@ func (m *model) due(n store.NewItem) (time.Time, jobs.State) {
 
 // enqueue does what Enqueue has to do and returns the outcomes. The ids of
 // new items are 0 until the store has told them.
-func (m *model) enqueue(e store.Enqueue) (out []store.Outcome) {
+func (m *model) enqueue(e store.Enqueue) []store.Outcome {
+	out := []store.Outcome{}
 	for _, n := range e.Items {
 		old := m.bearer(e.Job, e.Scope, n.Key)
 		o := store.Added

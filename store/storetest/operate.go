@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -101,10 +102,7 @@ var operateCases = []testCase{
 	}},
 	{"TooMany", func(w *world) {
 		w.add("pos", "a")
-		ids := make([]int64, store.MaxRows+1)
-		for i := range ids {
-			ids[i] = w.item("a").ID
-		}
+		ids := slices.Repeat([]int64{w.item("a").ID}, store.MaxRows+1)
 		_, err := w.db.Drop(w.ctx, ids)
 		w.isPlain(err)
 		_, err = w.db.Requeue(w.ctx, ids, []jobs.State{jobs.Dead})

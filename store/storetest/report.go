@@ -168,6 +168,34 @@ var reportCases = []testCase{
 			equal(w, at, dawn.UTC(), "time")
 		}
 	}},
+	{"Peek", func(w *world) {
+		// What would start first, and nothing is claimed.
+		w.enqueue(store.Enqueue{Job: "pos", Scope: "s", Items: []store.NewItem{
+			{Key: []byte("last"), Priority: -1, Payload: []byte{}}, {Key: []byte("first"), Priority: 1, Payload: []byte("p")}, {Key: []byte("future"), Delay: time.Hour}}})
+		w.add("pos", "mid")
+		w.add("other", "x")
+		before := w.items(store.Selection{})
+		peek := func(scope *string, n int) []*jobs.Item {
+			w.t.Helper()
+			return must(w.db.Peek(w.ctx, "pos", scope, n))(w)
+		}
+		item := func(key, scope string, priority int, payload []byte) *jobs.Item {
+			return &jobs.Item{ID: w.item(key).ID, Job: "pos", Scope: scope, Key: []byte(key), Payload: payload, State: jobs.Ready, Priority: priority, Generation: 1, Due: dawn.UTC()}
+		}
+		first, mid, last := item("first", "s", 1, []byte("p")), item("mid", "", 0, nil), item("last", "s", -1, []byte{})
+		if diff := cmp.Diff([]*jobs.Item{first, mid, last}, peek(nil, 10)); diff != "" {
+			w.t.Errorf("all (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff([]*jobs.Item{first, last}, peek(ptr("s"), 10)); diff != "" {
+			w.t.Errorf("of a scope (-want +got):\n%s", diff)
+		}
+		equal(w, len(peek(nil, 2)), 2, "the first two")
+		equal(w, len(peek(ptr("none"), 2)), 0, "of an unknown scope")
+		equal(w, len(must(w.db.Peek(w.ctx, "unknown", nil, 2))(w)), 0, "of an unknown job")
+		if diff := cmp.Diff(before, w.items(store.Selection{})); diff != "" {
+			w.t.Errorf("items after a look (-before +after):\n%s", diff)
+		}
+	}},
 	{"Health", func(w *world) {
 		w.assorted()
 		h := must(w.db.Check(w.ctx))(w)

@@ -83,9 +83,10 @@ var settleCases = []testCase{
 		equal(w, it.Attempt, 4, "attempts")
 		equal(w, it.Failures, 0, "failures: the budget begins anew")
 	}},
-	{"LastCrashOnTheLastAttempt", func(w *world) {
-		// graphile/worker#254: nothing that was taken is lost because no
-		// attempt is left: a crash is no failure.
+	{"Crash", func(w *world) {
+		// graphile/worker#254: nothing that was taken is lost because no attempt
+		// is left: a crash is no failure. It goes to the end of the line, so that
+		// one which kills its run does not do so before the others had their turn.
 		it := w.judged(jobs.Verdict{To: jobs.Ready, Class: jobs.ClassCrash, Charge: jobs.ChargeCrash, Reason: "crash 1 of 3"})
 		equal(w, [3]int{it.Attempt, it.Failures, it.Crashes}, [3]int{1, 0, 1}, "attempt, failures, crashes")
 		w.add("pos", "c")

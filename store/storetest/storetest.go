@@ -51,10 +51,14 @@ func Run(t *testing.T, fresh Fresh) {
 		{"Operate", operateCases},
 		{"Select", selectCases},
 		{"Report", reportCases},
+		{"Concurrent", concurrentCases},
 	} {
 		t.Run(group.name, func(t *testing.T) {
 			for _, c := range group.cases {
-				t.Run(c.name, func(t *testing.T) { c.run(setup(t, fresh)) })
+				t.Run(c.name, func(t *testing.T) {
+					t.Parallel()
+					c.run(setup(t, fresh))
+				})
 			}
 		})
 	}

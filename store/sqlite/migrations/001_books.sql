@@ -17,7 +17,7 @@ CREATE TABLE job (
     served INTEGER NOT NULL DEFAULT 0,     -- its last claim: who was served longest ago comes first
     lane   TEXT    NOT NULL DEFAULT '',    -- where it was last worked; '' when never
     spec   TEXT    NOT NULL DEFAULT '',    -- JSON: how it was last worked, for show and rescue
-    -- bounds of the priorities it has ever had: they bound the search for its oldest item
+    -- bounds of the priorities it has ever had: whether some items have none
     low    INTEGER,
     high   INTEGER,
     CHECK (low <= high)
@@ -89,16 +89,20 @@ CREATE TABLE item (
     finished   INTEGER,                    -- when it was settled for good
     class      TEXT,                       -- of the last attempt that did not succeed
     reason     TEXT,
-    CHECK ((claim IS NOT NULL) = (state IN (2, 3))),
-    CHECK ((finished IS NOT NULL) = (state IN (4, 5, 6)))
+    -- BETWEEN, not IN: a list of three would be built anew for each row
+    CHECK ((claim IS NOT NULL) = (state BETWEEN 2 AND 3)),
+    CHECK ((finished IS NOT NULL) = (state BETWEEN 4 AND 6))
 ) STRICT;
 -- A dropped item frees its key and stays in the books.
 CREATE UNIQUE INDEX item_key ON item (job, scope, key) WHERE state <> 6;
 -- One index a state that is searched, so that neither a million done rows nor
 -- 200,000 future ones slow a claim, and what waits of other jobs neither. id stands before scope so that the index
 -- yields (rank, id) in order; scope and priority so that neither --scope nor
--- the search for the oldest (due is rank + priority * 60000) needs a look at the row.
+-- the search for the oldest needs a look at the row.
 CREATE INDEX item_ready ON item (job, rank, id, scope, priority) WHERE state = 0;
+-- The order of rank is not that of age where priorities differ: the oldest of
+-- those that have one. Most items have none and are not in it.
+CREATE INDEX item_apart ON item (job, due) WHERE state = 0 AND priority <> 0;
 CREATE INDEX item_delayed ON item (job, due, scope) WHERE state = 1;
 CREATE INDEX item_held ON item (claim) WHERE claim IS NOT NULL;
 CREATE INDEX item_dead ON item (finished) WHERE state = 5;
