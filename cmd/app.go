@@ -117,7 +117,12 @@ func (a *app) openStore(ctx context.Context, create bool) (*sqlite.DB, error) {
 			return nil, fmt.Errorf("can't make the database's directory: %w", err)
 		}
 	}
+	_, missing := os.Stat(path)
 	db, err := sqlite.Open(ctx, path, sqlite.Options{Create: create, Now: a.now})
+	if err == nil && source == "the default" && errors.Is(missing, os.ErrNotExist) {
+		// This is what happens in the wrong directory, without its batchq.toml.
+		a.out.must("a new database: %s", path)
+	}
 	if err == nil {
 		return db, nil
 	}

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -48,6 +51,8 @@ A list that was interrupted is completed by the same command.`,
   find . -name '*.jpg' -print0 | batchq enqueue thumbnails -0
   batchq enqueue pos orders.csv --key store,order_id --scope @today
   batchq enqueue settlement --item S-1042 --item S-1043 --priority 10
+  batchq enqueue pos orders.csv --key store,order_id --dry-run   # what would go in
+  batchq enqueue pos orders.csv --key store,order_id --on-duplicate replace
   batchq enqueue mail list.jsonl --key id --at "2026-11-30 08:00" --min 1000`,
 		Args: atLeastOne("a JOB"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -137,6 +142,9 @@ func runEnqueue(ctx context.Context, a *app, o *enqueueOptions, job string, file
 	if err != nil {
 		return err
 	}
+	if err := forgottenJob(cfg, job, files); err != nil {
+		return err
+	}
 	feed, err := o.feed(cfg, job, a.now())
 	if err != nil {
 		return err
@@ -145,6 +153,7 @@ func runEnqueue(ctx context.Context, a *app, o *enqueueOptions, job string, file
 	if err != nil {
 		return err
 	}
+	a.warnLiteral(feed.Scope)
 	noteUndeclared(a, cfg, job)
 	if records.readsTerminal() {
 		a.out.note("reading items from the terminal, one a line; Ctrl-D ends the list")
@@ -213,6 +222,17 @@ func (o *enqueueOptions) tell(a *app, feed *store.Feed, fed store.Fed, err error
 	return nil
 }
 
+// forgottenJob is the error of who names a file where the JOB stands.
+func forgottenJob(cfg *config.Config, job string, files []string) error {
+	if len(files) > 0 || cfg.Jobs[job] != nil || filepath.Ext(job) == "" && !strings.Contains(job, "/") {
+		return nil
+	}
+	if info, err := os.Stat(job); err != nil || !info.Mode().IsRegular() {
+		return nil
+	}
+	return withHint(usagef("%s is a file, and no JOB is named", job), "batchq enqueue JOB %s", shellWord(job))
+}
+
 // noteUndeclared points out a job that the configuration does not know: often
 // it is a slip of the pen.
 func noteUndeclared(a *app, cfg *config.Config, job string) {
@@ -220,7 +240,7 @@ func noteUndeclared(a *app, cfg *config.Config, job string) {
 		return
 	}
 	if near := nearest(job, cfg.Names); near != "" {
-		a.out.note("job %q is not declared in %s (did you mean %q?)", job, cfg.Path, near)
+		a.out.must("job %q is not declared in %s (did you mean %q?)", job, cfg.Path, near)
 		return
 	}
 	a.out.note("job %q is not declared in %s: work will need a COMMAND for it", job, cfg.Path)

@@ -99,7 +99,9 @@ func TestQueues_LimitAcrossRuns(t *testing.T) {
 	s.write("item.sh", logged+"say start\nsleep 0.0$((key % 9))\nsay end\n")
 	const n, width = 200, 4
 	s.enqueue("j", sequence(n))
-	line := []string{"work", "j", "--lane", "parallel", "-j", "4", "--wait", "--", "./item.sh"}
+	// A run that waits beside one that is killed looks for the dead with its
+	// heartbeat, every quarter of a lease.
+	line := []string{"work", "j", "--lane", "parallel", "-j", "4", "--wait", "--lease", "2s", "--", "./item.sh"}
 	var before []finished
 	for range short(4, 10) {
 		a, b := s.start(s.command(line...)), s.start(s.command(line...))

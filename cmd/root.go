@@ -3,6 +3,7 @@ package cmd
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -76,7 +77,7 @@ func group(c *cobra.Command, e exits) {
 func flagError(c *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {
-		return withHint(usagef("%w", err), "%s --help lists the flags", c.CommandPath())
+		return withHint(usagef("%s", plainly(err)), "%s --help lists the flags", c.CommandPath())
 	}
 	name := unknown.GetSpecifiedName()
 	if s := unknown.GetSpecifiedShortnames(); len(s) > 1 {
@@ -92,6 +93,20 @@ func flagError(c *cobra.Command, err error) error {
 		return withHint(usagef("%w", err), "did you mean --%s?", near)
 	}
 	return withHint(usagef("%w", err), "%s --help lists the flags", c.CommandPath())
+}
+
+// plainly words a flag's error without the name of the function that found it.
+func plainly(err error) string {
+	var number *strconv.NumError
+	if !errors.As(err, &number) {
+		return err.Error()
+	}
+	reason := "is no whole number"
+	if errors.Is(number, strconv.ErrRange) {
+		reason = "is too large"
+	}
+	before, _, _ := strings.Cut(err.Error(), ": strconv.")
+	return fmt.Sprintf("%s: %q %s", before, number.Num, reason)
 }
 
 // noArgs is for commands that take none.

@@ -21,3 +21,12 @@ func parseTime(text string, zone *time.Location) (time.Time, error) {
 	}
 	return time.Time{}, fmt.Errorf(`%q is no time: write one like "2026-11-29 08:00" or 2026-11-29T08:00:00Z`, text)
 }
+
+// warnLiteral points out a scope that is a word without its @: a second scope
+// is a second settlement.
+func (a *app) warnLiteral(scope string) {
+	switch scope {
+	case "today", "yesterday", "hour":
+		a.out.warn("the scope %q is taken as it is; the day or hour itself is @%s", scope, scope)
+	}
+}

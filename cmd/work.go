@@ -19,8 +19,9 @@ import (
 func newWork(a *app) *cobra.Command {
 	o := &workOptions{}
 	c := &cobra.Command{
-		Use:   "work [JOB…] [-- COMMAND…]",
-		Short: "Work what is ready, and resume what a crashed run left",
+		Use:                   "work [JOB…] [flags] [-- COMMAND [ARG…]]",
+		DisableFlagsInUseLine: true,
+		Short:                 "Work what is ready, and resume what a crashed run left",
 		Long: `Works the items of the named jobs, or of all that batchq.toml declares, in all
 their lanes side by side, until nothing is ready any more. It takes at most a
 batch of items at once (100 unless set otherwise), under a lease, runs the
@@ -39,7 +40,9 @@ otherwise.`,
   batchq work settlement --scope @today         # one job, today's items
   batchq work thumbs -- ./thumbnail.sh {}       # a command of the moment
   batchq work thumbs --lane parallel -j 4 -- ./thumbnail.sh {}
-  batchq work --once -q || [ $? = 75 ]          # cron: one batch a lane`,
+  batchq work thumbs --dry-run -- ./thumbnail.sh {}   # what would run, and where
+  batchq work settlement --wait --stop-after 20 && ./close-day.sh
+  batchq work -q; r=$?; [ $r = 75 ] || exit $r  # cron: what is left is the next run's`,
 		Args: func(*cobra.Command, []string) error { return nil }, // plan says what is wrong
 		RunE: func(c *cobra.Command, args []string) error {
 			o.jobs, o.command = splitCommand(c, args)
@@ -77,7 +80,7 @@ type workOptions struct {
 func (o *workOptions) register(f *pflag.FlagSet) {
 	o.flags = f
 	f.StringVar(&o.lane, "lane", "", "work this `LANE` only; for a command of the moment: run in it")
-	f.IntVarP(&o.slots, "jobs", "j", 0, "most items at once in --lane; lowers what batchq.toml declares")
+	f.IntVarP(&o.slots, "slots", "j", 0, "most items at once in --lane; lowers what batchq.toml declares")
 	f.IntVar(&o.batch, "batch", 0, "most unsettled items held at once in a lane (100)")
 	f.BoolVar(&o.once, "once", false, "one claim a lane, then leave")
 	f.IntVar(&o.limit, "limit", 0, "work at most `N` items")
@@ -199,7 +202,9 @@ func (a *app) summarize(s *stops, sum worker.Summary, plan worker.Plan) error {
 		return exitWith(signalExit(s.signal()), nil)
 	case len(sum.Broken) > 0:
 		return exitWith(exitConfig, nil)
-	case sum.Dead > 0, plan.Scope != nil && sum.Books.Dead > 0:
+	case sum.Dead > 0, plan.Scope != nil && sum.Books.Dead > 0,
+		// Who waited for all of it has waited for what other runs did, too.
+		plan.Wait && sum.Books.Dead > sum.DeadBefore:
 		return exitWith(exitPart, nil)
 	case sum.Books.Left() > 0:
 		return exitWith(exitLeft, nil)

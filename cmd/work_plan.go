@@ -36,6 +36,7 @@ func (o *workOptions) plan(a *app) (worker.Plan, error) {
 			return p, usagef("--scope: %w", err)
 		}
 		p.Scope = &scope
+		a.warnLiteral(scope)
 	}
 	specs, err := o.specs(cfg)
 	if err != nil {
@@ -45,6 +46,7 @@ func (o *workOptions) plan(a *app) (worker.Plan, error) {
 		if err := o.policy.apply(&s.Policy); err != nil {
 			return p, err
 		}
+		a.warnBraces(s)
 	}
 	if p.Lanes, err = o.lanes(cfg, specs); err != nil {
 		return p, err
@@ -65,7 +67,7 @@ func (o *workOptions) bounds(p *worker.Plan) error {
 	for _, f := range []struct {
 		name  string
 		value int
-	}{{"batch", o.batch}, {"limit", o.limit}, {"jobs", o.slots}, {"stop-after", o.stopAfter}} {
+	}{{"batch", o.batch}, {"limit", o.limit}, {"slots", o.slots}, {"stop-after", o.stopAfter}} {
 		if o.flags.Changed(f.name) && f.value < 1 {
 			return usagef("--%s %d: it must be 1 or more", f.name, f.value)
 		}
@@ -124,6 +126,8 @@ func unknownJob(cfg *config.Config, name string) error {
 	err.hint = "give its command: batchq work " + shellWord(name) + " -- COMMAND {}"
 	if near := nearest(name, cfg.Names); near != "" {
 		err.hint = "did you mean " + near + "?"
+	} else if info, statErr := os.Stat(name); statErr == nil && info.Mode().IsRegular() {
+		err.hint = "that is a file: a command stands after --, as in: batchq work JOB -- ./" + shellWord(name) + " {}"
 	}
 	return err
 }
@@ -155,6 +159,17 @@ func (o *workOptions) ofTheMoment(cfg *config.Config) (*jobs.Spec, error) {
 		Env: s.Handler.Env, Stdin: s.Handler.Stdin}
 	s.Source = "the command line"
 	return s, nil
+}
+
+// warnBraces points out an argument that looks like a placeholder and is none.
+func (a *app) warnBraces(s *jobs.Spec) {
+	for _, word := range s.Handler.Command {
+		name, left := strings.CutPrefix(word, "{")
+		name, right := strings.CutSuffix(name, "}")
+		if left && right && config.CheckName(name) == nil && !handler.HasPlaceholder([]string{word}) {
+			a.out.warn("job %s: %s is no placeholder and stays as it is; a column or field is {.%s}", s.Name, word, name)
+		}
+	}
 }
 
 // lanes sorts the jobs into the lanes where they run, each with its limit.

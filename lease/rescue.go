@@ -134,6 +134,9 @@ func (r *Run) end(ctx context.Context, o store.RunInfo) {
 }
 
 func (r *Run) takeOver(ctx context.Context, o store.OtherRun, why store.Death) error {
+	// First, because once its row is closed nobody asks for it any more: a
+	// rescuer that is killed in between would leave the directory for ever.
+	r.clean(o.Token)
 	var sum store.Taken
 	for {
 		t, err := r.own.TakeOver(ctx, o.ID, r.Info.ID, why, r.lease)
@@ -145,7 +148,6 @@ func (r *Run) takeOver(ctx context.Context, o store.OtherRun, why store.Death) e
 			break
 		}
 	}
-	r.clean(o.Token)
 	if path := lockPath(r.database, o.Token); o.Token != "" && probe(path) == died {
 		// Its row is closed: the file means nothing any more, and another
 		// rescuer may have been faster with it.
@@ -158,7 +160,7 @@ func (r *Run) takeOver(ctx context.Context, o store.OtherRun, why store.Death) e
 		if o.ID == 0 {
 			who = "a claim was missing"
 		}
-		r.note(jobs.Note{Level: jobs.NoteInfo, Text: fmt.Sprintf("%s: %d unstarted items taken back, %d started ones to look at", who, sum.Freed, sum.Orphans)})
+		r.note(jobs.Note{Level: jobs.NoteInfo, Text: fmt.Sprintf("%s: %d unstarted items taken back, %d that had started", who, sum.Freed, sum.Orphans)})
 		r.wakeUp()
 	}
 	return nil
@@ -371,7 +373,7 @@ func (r *Run) clean(token string) {
 
 // tell says what became of an orphan, and counts those that it cost for good.
 func (r *Run) tell(o store.Orphan, v jobs.Verdict) {
-	level, text := jobs.NoteInfo, fmt.Sprintf("job %s, item %d: %s", o.It.Job, o.Item, v.Reason)
+	level, text := jobs.NoteInfo, fmt.Sprintf("job %s, item %d, key %.80s: %s", o.It.Job, o.Item, o.It.Key, v.Reason)
 	if v.To == jobs.Dead {
 		level = jobs.NoteMust
 		text += ": set aside in the dead-letter list"

@@ -278,6 +278,7 @@ func TestRescue_TakenForDeadAndBack(t *testing.T) {
 	b.enqueue("a")
 	spec, holder, r := b.spec(holds), b.register(), b.rescuer()
 	holder.claims(spec)
+	b.exec("UPDATE run SET pid_ns = 'pid:[1]' WHERE id = ?", holder.Info.ID) // nobody can tell which process it is
 	b.clock.step(61 * time.Second)
 	r.rescue()
 	b.clock.step(31 * time.Second)

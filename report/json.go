@@ -86,10 +86,16 @@ func escapeInvalid(s string) string {
 	return string(out)
 }
 
-// timestamp is a time in JSON; "" for the zero time.
+// timestamp is a time in JSON, UTC with milliseconds.
 func timestamp(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
 	return t.UTC().Format("2006-01-02T15:04:05.000Z07:00")
+}
+
+// maybe is the same for a time that may not have come: null for the zero time.
+func maybe(t time.Time) *string {
+	if t.IsZero() {
+		return nil
+	}
+	s := timestamp(t)
+	return &s
 }

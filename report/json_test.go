@@ -28,8 +28,8 @@ func TestTimestamp(t *testing.T) {
 	if got := timestamp(time.Date(2026, 11, 29, 5, 30, 0, 1_999_999, zone)); got != "2026-11-29T00:00:00.001Z" {
 		t.Error(got)
 	}
-	if got := timestamp(time.Time{}); got != "" {
-		t.Error(got)
+	if got := maybe(time.Time{}); got != nil {
+		t.Error(*got)
 	}
 }
 

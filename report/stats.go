@@ -42,7 +42,7 @@ type Backlog struct {
 	Waiting int64 `json:"waiting"`
 	// OldestWaiting is when the longest waiting item was first due, and how
 	// many seconds ago that was; "" and null when nothing waits.
-	OldestWaiting        string   `json:"oldest_waiting"`
+	OldestWaiting        *string  `json:"oldest_waiting"`
 	OldestWaitingSeconds *float64 `json:"oldest_waiting_seconds"`
 	oldest               time.Time
 }
@@ -122,7 +122,7 @@ func NewStats(s store.Stats, l Lanes, life map[int64]Life, now time.Time) Stats 
 func totals(c store.Counts) Totals { return Totals(c) }
 
 func backlog(waiting int64, oldest, now time.Time) Backlog {
-	b := Backlog{Waiting: waiting, OldestWaiting: timestamp(oldest), oldest: oldest}
+	b := Backlog{Waiting: waiting, OldestWaiting: maybe(oldest), oldest: oldest}
 	if !oldest.IsZero() {
 		seconds := max(0, now.Sub(oldest)).Seconds()
 		b.OldestWaitingSeconds = &seconds

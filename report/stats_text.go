@@ -75,7 +75,7 @@ func (s Stats) slotTable() *table {
 		if slot.Orphan {
 			run += " (dead)"
 		}
-		t.add(slot.Lane, run, slot.Job, number(slot.Item), Short(slot.Key.Key, keyShown), strconv.Itoa(slot.Attempt), strconv.Itoa(slot.PID),
+		t.add(slot.Lane, run, slot.Job, number(slot.Item), Short(slot.Key.Key, keyShown), strconv.Itoa(slot.Attempt), pid(slot.PID),
 			Moment(slot.since, s.now), age(slot.since, s.now))
 	}
 	return t
@@ -91,3 +91,11 @@ func (s Stats) runTable() *table {
 }
 
 func number(n int64) string { return strconv.FormatInt(n, 10) }
+
+// pid is a command's process; "-" until it is recorded.
+func pid(n int) string {
+	if n == 0 {
+		return "-"
+	}
+	return strconv.Itoa(n)
+}

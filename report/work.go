@@ -33,7 +33,12 @@ func Worked(w Work) string {
 			parts = append(parts, fmt.Sprintf("%s %d", p.what, p.n))
 		}
 	}
-	return strings.Join(append(parts, "left "+left(w.Left)), ", ")
+	parts = append(parts, "left "+left(w.Left))
+	if w.Left.Dead > int64(w.Dead) {
+		// Of earlier runs, or of others beside this one: "left 0" is not "all done".
+		parts = append(parts, fmt.Sprintf("%d in the dead-letter list", w.Left.Dead))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // left says how much is not settled, and where it stands.
@@ -66,6 +71,7 @@ type workedJSON struct {
 	Broken        map[string]string `json:"broken"`
 	Halted        map[string]string `json:"halted"`
 	Left          leftJSON          `json:"left"`
+	InDLQ         int64             `json:"in_dlq"` // dead items of what was asked for, whoever set them aside
 }
 
 // leftJSON is what was asked for and is not settled, whoever holds it.
@@ -82,7 +88,8 @@ func NewWorked(w Work) any {
 	c := w.Left
 	return workedJSON{SchemaVersion: SchemaVersion, Done: w.Done, Retried: w.Retried, Dead: w.Dead, Deferred: w.Deferred,
 		Interrupted: w.Interrupted, Stale: w.Stale, Batches: w.Batches, Broken: w.Broken, Halted: w.Halted,
-		Left: leftJSON{Total: c.Left(), Ready: c.Ready, Delayed: c.Delayed, Claimed: c.Claimed, Running: c.Running}}
+		Left:  leftJSON{Total: c.Left(), Ready: c.Ready, Delayed: c.Delayed, Claimed: c.Claimed, Running: c.Running},
+		InDLQ: c.Dead}
 }
 
 // LaneFull says who holds all slots of a lane, and since when.

@@ -157,7 +157,12 @@ func (x *execution) explain(err error) (jobs.Ending, string) {
 		return jobs.CantFork, "can't start a process: " + err.Error()
 	}
 	text := x.cantExec(errno)
-	if h := x.Spec.Handler; len(h.Command) > 0 && HasPlaceholder(h.Command[:1]) {
+	h := x.Spec.Handler
+	switch {
+	case len(h.Command) == 0:
+	case strings.ContainsAny(h.Command[0], " \t\n|;&<>"):
+		text += `; if it is meant for a shell: sh -c 'TEXT with "$1"' sh {}`
+	case HasPlaceholder(h.Command[:1]):
 		// The item names the program: that it can't be executed is the item's
 		// fault, and says nothing about the job's others.
 		return jobs.Unresolved, text

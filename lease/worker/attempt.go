@@ -66,6 +66,11 @@ func (w *Worker) end(a *attempt) {
 	j := w.jobs[a.item.Job]
 	a.verdict = j.judge(a.item, a.result, random)
 	w.giveUp(j, a.verdict)
+	if a.result.AnswerError != "" && a.verdict.To == jobs.Done && !j.misread {
+		// Once a job: what the command wanted to say is lost in every item alike.
+		j.misread = true
+		w.note(jobs.NoteMust, "job %s, item %d: %s; its exit status 0 was taken for done", a.item.Job, a.Item, a.result.AnswerError)
+	}
 	for _, text := range a.printed.Notes {
 		w.note(jobs.NoteInfo, "item %d: %s", a.Item, text)
 	}

@@ -15,6 +15,7 @@ type job struct {
 	proven   bool
 	suspects map[int64]string // items that ended with 126/127 before that, and the reason
 	failed   map[int64]bool   // different items that failed in a row
+	misread  bool             // a person was told of an answer that could not be read
 	out      string           // why the run starts nothing of it any more; "" while it does
 }
 

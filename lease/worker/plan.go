@@ -57,8 +57,10 @@ type Summary struct {
 	Halted map[string]string
 	// FullLanes are lanes that were left because others hold all their slots.
 	FullLanes []FullLane
-	Stopped   bool  // by a stop, before it was through
-	PeakBytes int64 // largest attempt
+	Stopped   bool // by a stop, before it was through
+	// DeadBefore is how many of what was asked for were dead when the run began.
+	DeadBefore int64
+	PeakBytes  int64 // largest attempt
 	// Left is what was asked for and is not settled; Books the whole of it.
 	Books store.Counts
 }

@@ -73,12 +73,13 @@ func setup(t *testing.T) *bundle {
 	return b
 }
 
-// slow skips what takes a while.
+// slow skips what takes a while, or does it beside others: most of it waits.
 func slow(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("slow")
 	}
+	t.Parallel()
 }
 
 func (b *bundle) open(o sqlite.Options) *sqlite.DB {

@@ -121,6 +121,11 @@ func (w *Worker) Run(soft, hard context.Context, replaced func() bool) (Summary,
 	if err := w.run.Rescue(soft); err != nil && soft.Err() == nil {
 		return w.summary, err
 	}
+	before, err := w.store.Counts(soft, w.plan.jobNames(), w.plan.Scope)
+	if err != nil && soft.Err() == nil {
+		return w.summary, err
+	}
+	w.summary.DeadBefore = before.Dead
 	// The heart beats until the last result is recorded, also while stopping.
 	beat, still := context.WithCancel(context.WithoutCancel(soft))
 	var beating sync.WaitGroup
@@ -129,7 +134,7 @@ func (w *Worker) Run(soft, hard context.Context, replaced func() bool) (Summary,
 			w.fatal <- err
 		}
 	})
-	err := w.loop()
+	err = w.loop()
 	still()
 	beating.Wait()
 	if err != nil {
@@ -185,6 +190,9 @@ func (w *Worker) checkClock() {
 	if (w.soft.Err() != nil || w.killed) && w.graceEnd.IsZero() {
 		w.closing, w.summary.Stopped = "stopped", true
 		w.graceEnd = now.Add(w.plan.Grace)
+		if n := len(w.inFlight) - len(w.pending); n > 0 {
+			w.note(jobs.NoteInfo, "stopping: %d at work may take %s more; a second signal ends them now", n, w.plan.Grace)
+		}
 	}
 	if w.plan.MaxRuntime > 0 && now.Sub(w.started) >= w.plan.MaxRuntime && w.closing == "" {
 		w.closing = "its time is over (--max-runtime)"
