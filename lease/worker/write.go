@@ -114,7 +114,7 @@ func (w *Worker) crashedInFlight() bool {
 // pidPause is how long a pid may go unrecorded when nothing else is written:
 // short enough for a rescuer, long enough that a short command never costs a
 // write of its own for it.
-const pidPause = 100 * time.Millisecond
+const pidPause = 20 * time.Millisecond
 
 func (w *Worker) pidsSoon() {
 	if w.pidsAt.IsZero() {
