@@ -12,6 +12,35 @@ import (
 	"batchq/store"
 )
 
+// Which test covers which case of public bug reports about job queues (river#N
+// is an issue of riverqueue/river, and so on). The numbers are those of the
+// project's list of such cases.
+//
+//	 1 river#1258           crash_kill_test.go TestCrash_Everything; lease/worker TestCrash_All
+//	 5 graphile/worker#254  crash_kill_test.go TestCrash_LastAttempt; lease/worker TestCrash_LastAttempt
+//	 7 spring-batch#1473    crash_kill_test.go TestCrash_AfterSkips
+//	11 plainjob             queues_race_test.go TestQueues_LongerThanTheLease
+//	14 titen#151            queues_race_test.go TestQueues_LongerThanTheLease; lease/worker TestWork_BatchOutlivesItsLease
+//	21 WeKnora#3462         work_signals.txtar; lease/worker TestRetry_Timeout
+//	23 (common)             crash_kill_test.go TestCrash_RunnerAlone; lease/worker TestCrash_RunnerAlone
+//	24 huey#123             queues_race_test.go TestQueues_EachOnce
+//	26 sidekiq#4633         crash_kill_test.go TestCrash_Poison, work_policy.txtar; lease/worker TestCrash_Poison
+//	30 river#1290           queues_test.go TestQueues_StoppedAtRandom, work_exit.txtar; lease/worker TestStop_*
+//	31 river#698            jobs TestPolicy_Backoff
+//	37 OneSSH#4             queues_lock_test.go TestQueues_LockHeld
+//	40 murmur#122           queues_enqueue_test.go TestQueues_EnqueueKilled, enqueue_interrupted.txtar
+//	41 gotosocial#2808      queues_lock_test.go TestQueues_LogBehindAReader
+//	44 scrutineer#124       queues_enqueue_test.go TestQueues_Many, operate_many.txtar
+//	45 pg-boss#72           store/sqlite TestPlans_*, BenchmarkClaim
+//	47 (measured)           queues_test.go TestQueues_Order; lease/worker TestWork_SerialOrder, storetest order.go
+//	48 agentfield#1040      queues_test.go TestQueues_Zones
+//	55 river#619            queues_test.go TestQueues_OneConflictOfAThousand, requeue.txtar
+//	56 asynq#492            enqueue_conflict.txtar, stats.txtar
+//	62 backlite#10          enqueue_rejected.txtar; its killed half: TestQueues_EnqueueKilled, TestQueues_Many
+//	63 sidekiq#5030         queues_test.go TestQueues_StoppedAtRandom; lease/worker TestStop_AtRandom
+//	69 solid_queue#735      queues_race_test.go TestQueues_LimitAcrossRuns; lease/worker TestWidth_KillAndRestart
+
+// delayed selects delayed items; limit 0 is all of them.
 func delayed(limit int) store.Selection {
 	return store.Selection{States: []jobs.State{jobs.Delayed}, Limit: limit}
 }

@@ -13,7 +13,9 @@
 //     the item's, nothing is written and the answer says so: the token
 //     decides, not the clock.
 //   - What a method has returned without an error survives a power cut,
-//     except a start mark that was not asked to be durable.
+//     except what a power cut makes void anyway, as no process is left: a
+//     run's registration, what it holds, its lease, and a start mark of a job
+//     that may be run again.
 package store
 
 // MaxRows bounds what one transaction touches, so that a heartbeat never

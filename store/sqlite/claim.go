@@ -12,9 +12,10 @@ import (
 
 // Claim moves what is due, then takes items of one lane for one run.
 func (db *DB) Claim(ctx context.Context, c store.ClaimRequest) (store.Claim, error) {
-	out := store.Claim{Lane: c.Lane, NextDue: -1}
+	var out store.Claim
 	// What a claim took is given back when it is lost: it need not be synced.
 	err := db.write(ctx, "claim", unsynced, func(t *tx) error {
+		out = store.Claim{Lane: c.Lane, NextDue: -1}
 		c := c
 		// Half of what a transaction may touch is kept for what is due: a run
 		// that asks for much must not keep it out.

@@ -80,8 +80,10 @@ func (t *tx) adopt(dead, by int64, why store.Death, lease time.Duration) (orphan
 		return 0, err
 	}
 	// The run that started it stays on record, however often it changes hands.
-	err = t.rows("UPDATE slot SET orphan = coalesce(orphan, run), run = ? WHERE item IN (SELECT value FROM json_each(?)) RETURNING job, lane",
-		[]any{by, ids}, func(scan func(...any) error) error {
+	// A start in the future was written before the clock was set back: its age
+	// counts from now, or a wait for its timeout would outlast the cap.
+	err = t.rows("UPDATE slot SET orphan = coalesce(orphan, run), run = ?, started = min(started, ?) WHERE item IN (SELECT value FROM json_each(?)) RETURNING job, lane",
+		[]any{by, t.now, ids}, func(scan func(...any) error) error {
 			var job int64
 			var lane string
 			err := scan(&job, &lane)

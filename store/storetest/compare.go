@@ -74,7 +74,7 @@ func (x *machine) slots(t *rapid.T, st store.Stats) {
 	for _, it := range x.m.items {
 		if s := it.slot; s != nil {
 			want = append(want, store.SlotRow{Run: s.run, Job: it.Job, Lane: s.lane, Uses: s.uses, Item: it.ID, Key: it.Key, Scope: it.Scope,
-				Attempt: it.Attempt, Since: it.Started, Orphan: s.run != s.owner || x.adopted(it)})
+				Attempt: it.Attempt, Since: at(s.since), Orphan: s.run != s.owner || x.adopted(it)})
 		}
 	}
 	got := slices.SortedFunc(slices.Values(st.Slots), func(a, b store.SlotRow) int { return cmp.Compare(a.Item, b.Item) })

@@ -39,6 +39,7 @@ type modelSlot struct {
 	uses  map[string]int
 	run   int64 // who has it
 	owner int64 // who started it
+	since int64 // milliseconds
 }
 
 type modelClaim struct {
@@ -253,7 +254,7 @@ func (m *model) start(run int64, lane string, h store.Held, spec *jobs.Spec) boo
 	}
 	it.State, it.Started = jobs.Running, at(m.now())
 	it.Attempt++
-	it.slot = &modelSlot{lane: lane, uses: spec.Uses, run: run, owner: run}
+	it.slot = &modelSlot{lane: lane, uses: spec.Uses, run: run, owner: run, since: m.now()}
 	return true
 }
 
@@ -308,7 +309,8 @@ func (m *model) takeOver(dead, by int64, why store.Death) (freed int, orphans []
 	}
 	orphans = m.heldBy(dead, jobs.Running)
 	for _, it := range orphans {
-		it.slot.run = by
+		// No age is counted from the future, or its wait would have no end.
+		it.slot.run, it.slot.since = by, min(it.slot.since, m.now())
 		if why == store.DeathLease {
 			m.count(it.Job).Lapses++
 		}

@@ -34,6 +34,18 @@ var operateCases = []testCase{
 		}
 		w.wantKeys(w.claim(run, 100, "pos"), "dead done delayed")
 	}},
+	{"BudgetsAnew", func(w *world) {
+		w.add("pos", "a")
+		run := w.register("r")
+		for _, v := range []jobs.Verdict{crashed, deferral(0), retry(0), dead} {
+			w.settle(run, v, w.start(run, w.claim(run, 1, "pos"))...)
+		}
+		it := w.item("a")
+		equal(w, [4]int{it.Attempt, it.Failures, it.Crashes, it.Defers}, [4]int{4, 2, 1, 1}, "attempt and budgets before")
+		w.requeue([]int64{it.ID}, jobs.Dead)
+		it = w.item("a")
+		equal(w, [4]int{it.Attempt, it.Failures, it.Crashes, it.Defers}, [4]int{4, 0, 0, 0}, "attempt and budgets after")
+	}},
 	{"OnlyFrom", func(w *world) {
 		w.putIn(jobs.Done, "pos", store.NewItem{Key: []byte("done")})
 		w.putIn(jobs.Dead, "pos", store.NewItem{Key: []byte("dead")})

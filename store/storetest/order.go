@@ -84,6 +84,11 @@ var orderCases = []testCase{
 		w.add("pos", "c")
 		w.wantKeys(w.claim(run, 100, "pos"), "b failed c")
 	}},
+	{"ReplacedStandsWhereItsNewPriorityPutsIt", func(w *world) {
+		w.add("pos", "a", "b", "c")
+		w.enqueue(store.Enqueue{Job: "pos", OnDuplicate: store.Replace, Items: []store.NewItem{{Key: []byte("c"), Priority: 2}, {Key: []byte("a"), Priority: -2}}})
+		w.wantKeys(w.claim(w.register("r"), 100, "pos"), "c b a")
+	}},
 	{"UrgentBeforeABacklog", func(w *world) {
 		w.add("pos", numbered(300)...)
 		w.addItems("pos", store.NewItem{Key: []byte("urgent"), Priority: 1})

@@ -206,6 +206,9 @@ var takeoverCases = []testCase{
 		w.clock.Move(-time.Hour)
 		w.takeOver(r1, r2)
 		equal(w, w.orphan(r2).Age, 0, "age of what was started in the future")
+		// From now on it grows, or a wait for its timeout would have no end.
+		w.clock.Move(time.Minute)
+		equal(w, w.orphan(r2).Age, time.Minute, "age a minute later")
 	}},
 	{"OrphansAreRenewed", func(w *world) {
 		w.add("pos", "a")
