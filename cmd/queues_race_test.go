@@ -67,9 +67,9 @@ func TestQueues_LongerThanTheLease(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	s.write("item.sh", logged+"say start\nsleep 0.1\nsay end\n")
-	s.enqueue("j", sequence(25))
-	time.Sleep(1100 * time.Millisecond)
-	line := []string{"work", "j", "--lease", "1s", "--wait", "--", "./item.sh"}
+	s.enqueue("j", sequence(30))
+	time.Sleep(2100 * time.Millisecond)
+	line := []string{"work", "j", "--lease", "2s", "--wait", "--", "./item.sh"}
 	first := s.start(s.command(line...))
 	second := s.start(s.command(line...))
 	s.expect(first.wait(), 0, line...)
@@ -86,7 +86,7 @@ func TestQueues_LongerThanTheLease(t *testing.T) {
 			t.Errorf("item %s: %d attempts, %d crashes, %d failures", it.Key, it.Attempt, it.Crashes, it.Failures)
 		}
 	}
-	s.wantTotals(map[string]int{"done": 25})
+	s.wantTotals(map[string]int{"done": 30})
 	s.tidy()
 }
 

@@ -61,6 +61,8 @@ func TestScripts(t *testing.T) {
 			env.Setenv("TZ", "UTC")
 			env.Setenv("HOME", env.WorkDir+"/home")
 			env.Setenv("BATCHQ_DB", env.WorkDir+"/q.db")
+			// Under -race every process sleeps for a second before its end.
+			env.Setenv("GORACE", "atexit_sleep_ms=0")
 			return nil
 		},
 	})

@@ -125,17 +125,24 @@ func BenchmarkClaim(b *testing.B) {
 	}
 }
 
-// With nothing of the wanted job ready beside 200,000 future ones of another
-// (pg-boss#72, #228): the goal is the same.
+// With nothing to take beside all the others, of the wanted job or in the
+// wanted scope (pg-boss#72, #228): the goal is the same.
 func BenchmarkClaimNothing(b *testing.B) {
 	db := openLarge(b)
 	run := register(b, db, rand.Text())
-	req := store.ClaimRequest{Run: run, Lane: jobs.Serial, Jobs: []*jobs.Spec{spec("other")}, Max: 100, Lease: time.Minute}
-	for b.Loop() {
-		c, err := db.Claim(context.Background(), req)
-		if err != nil || len(c.Items) != 0 {
-			b.Fatal(len(c.Items), err)
-		}
+	for _, c := range []struct {
+		name, job string
+		scope     *string
+	}{{"OfTheJob", "other", nil}, {"InTheScope", "pos", new("2026-11-30")}} {
+		req := store.ClaimRequest{Run: run, Lane: jobs.Serial, Jobs: []*jobs.Spec{spec(c.job)}, Max: 100, Lease: time.Minute, Scope: c.scope}
+		b.Run(c.name, func(b *testing.B) {
+			for b.Loop() {
+				c, err := db.Claim(context.Background(), req)
+				if err != nil || len(c.Items) != 0 {
+					b.Fatal(len(c.Items), err)
+				}
+			}
+		})
 	}
 }
 

@@ -43,6 +43,9 @@ func (db *DB) Claim(ctx context.Context, c store.ClaimRequest) (store.Claim, err
 			return err
 		}
 		out.Passed = passed
+		if queues, err = t.within(queues, scope); err != nil {
+			return err
+		}
 		if out.Items, err = t.share(queues, scope, c); err != nil {
 			return err
 		}
@@ -243,6 +246,28 @@ func (t *tx) queues(c store.ClaimRequest, u use) (qs []*queue, passed int, err e
 	return qs, passed, err
 }
 
+// within leaves out the jobs that have nothing ready in a scope. The books
+// know it; to find it out would be a walk past all that other scopes have.
+func (t *tx) within(qs []*queue, scope any) (some []*queue, err error) {
+	id, scoped := scope.(int64)
+	if !scoped {
+		return qs, nil
+	}
+	for _, q := range qs {
+		var ready int64
+		if _, err := missing(t.row("SELECT ready FROM tally WHERE job = ? AND scope = ?", []any{q.job, id}, &ready)); err != nil {
+			return nil, err
+		}
+		if c := t.books.tally[listKey{q.job, id}]; c != nil {
+			ready += c.state[jobs.Ready] // what has just been promoted
+		}
+		if ready > 0 {
+			some = append(some, q)
+		}
+	}
+	return some, nil
+}
+
 // share takes up to c.Max items: an equal share of each job first, then what
 // is still free for those that have more. The answer goes round the jobs, so
 // that the long list of one does not stand before the only item of another.
@@ -395,7 +420,8 @@ func (t *tx) nextDue(c store.ClaimRequest, scope any) (time.Duration, error) {
 	var due sql.NullInt64
 	err := t.row(`SELECT min((SELECT due FROM item INDEXED BY item_delayed WHERE state = 1 AND job = j.id
 			AND (?2 IS NULL OR scope = ?2) ORDER BY due LIMIT 1))
-		FROM job j WHERE name IN (SELECT value FROM json_each(?1))`, []any{nameList(names), scope}, &due)
+		FROM job j WHERE name IN (SELECT value FROM json_each(?1))
+			AND (?2 IS NULL OR EXISTS (SELECT 1 FROM tally WHERE job = j.id AND scope = ?2 AND delayed > 0))`, []any{nameList(names), scope}, &due)
 	if err != nil || !due.Valid {
 		return -1, err
 	}

@@ -139,6 +139,15 @@ var claimCases = []testCase{
 		w.clock.Move(time.Hour)
 		w.wantKeys(w.claim(run, 100, "pos"), "late")
 	}},
+	{"PromotesInAScope", func(w *world) {
+		w.enqueue(store.Enqueue{Job: "pos", Scope: "tue", Items: []store.NewItem{{Key: []byte("a"), Delay: time.Second}}})
+		w.add("pos", "b")
+		w.clock.Move(time.Minute)
+		r := w.request(w.register("r"), 100, "pos")
+		r.Scope = ptr("tue")
+		w.wantKeys(must(w.db.Claim(w.ctx, r))(w), "a")
+		w.wantKeys(must(w.db.Claim(w.ctx, r))(w), "")
+	}},
 	{"PromotesThoughTheLaneIsFull", func(w *world) {
 		w.add("pos", "long")
 		run := w.register("r")
