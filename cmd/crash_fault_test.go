@@ -94,6 +94,41 @@ func TestFault_ReadOnly(t *testing.T) {
 	s.tidy()
 }
 
+// A configuration that can't be read, or is another's: whoever writes it says
+// which programs run. 78, one sentence, and nothing is touched.
+func TestFault_Config(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	data := filepath.Join(s.dir, "data")
+	s.must(os.Mkdir(data, 0o755))
+	ordinary := s.ordinaryUser(data)
+	path := filepath.Join(data, "batchq.toml")
+	s.write("data/batchq.toml", "[jobs.j]\ncommand = [\"true\"]\n")
+	check := func(what, want string) {
+		t.Helper()
+		for _, args := range [][]string{{"enqueue", "j", "--item", "a"}, {"work"}, {"stats"}} {
+			c := s.command(append([]string{"--config", path}, args...)...)
+			ordinary(c)
+			if r := s.result(c); r.code != 78 || r.stdout != "" || !strings.HasPrefix(r.stderr, "batchq: error: "+want) || strings.Count(r.stderr, "error: ") != 1 {
+				t.Errorf("%s: batchq %v: %s", what, args, r)
+			}
+		}
+	}
+	if os.Geteuid() == 0 {
+		s.must(os.Chmod(path, 0o644))
+		s.must(os.Chown(path, 65533, 65533))
+		check("another's", path+" belongs to user 65533, neither to you (user 65534) nor to root: ")
+		s.must(os.Chown(path, 65534, 65534))
+	}
+	s.must(os.Chmod(path, 0))
+	check("unreadable", "can't read the configuration: ")
+	s.must(os.Chmod(path, 0o620))
+	check("writable by the group", path+" can be written by others (mode 0620)")
+	if left, err := filepath.Glob(filepath.Join(s.dir, "q.db*")); err != nil || left != nil {
+		t.Errorf("left: %v %v", left, err)
+	}
+}
+
 // ordinaryUser prepares the site, with data, for somebody without privileges,
 // and returns what makes a command run as that somebody.
 func (s *site) ordinaryUser(data string) func(*exec.Cmd) {

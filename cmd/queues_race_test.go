@@ -25,7 +25,7 @@ func TestQueues_EachOnce(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	s.write("item.sh", "#!/bin/sh\necho $1 >>ran\n")
-	const n = 5000
+	n := short(2000, 5000)
 	for round := range short(2, 10) {
 		scope := fmt.Sprintf("round %d", round)
 		s.enqueue("j", sequence(n), "--scope", scope)

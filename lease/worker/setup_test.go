@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -315,11 +314,6 @@ func (b *bundle) file(name string) string {
 	return string(text)
 }
 
-func (b *bundle) exists(name string) bool {
-	_, err := os.Stat(filepath.Join(b.dir, name))
-	return err == nil
-}
-
 // touch makes a file for which an item waits.
 func (b *bundle) touch(name string) { b.Helper(); b.write(name, "") }
 
@@ -375,8 +369,6 @@ func alive(pid int) bool {
 	_, after, _ := strings.Cut(string(stat), ") ")
 	return !strings.HasPrefix(after, "Z") && !strings.HasPrefix(after, "X")
 }
-
-func kill(pid int, sig syscall.Signal) { _ = syscall.Kill(pid, sig) }
 
 // run is a run of this process at work.
 type run struct {
