@@ -21,7 +21,8 @@ Their keys are free again, and they stay in the books as dropped. Items are
 named by the ID that a list printed, or selected by flags.
 
 Without --state, dead, ready and delayed items are meant. What a run holds or
-has finished is never dropped.`,
+has finished is never dropped. An item that only what a dead run left behind
+still holds, and that can't be ended from here, is dropped by its ID.`,
 		Example: `  batchq drop 1042
   batchq drop --state dead --job pos --error "no such order"
   batchq drop --job thumbnails --scope 2026-11-29 --dry-run

@@ -13,7 +13,8 @@ type Operator interface {
 	Select(ctx context.Context, s Selection) ([]int64, error)
 	// Requeue makes at most MaxRows dead, done or delayed items ready.
 	Requeue(ctx context.Context, ids []int64, from []jobs.State) (Moved, error)
-	// Drop takes at most MaxRows dead, ready or delayed items out of the list.
+	// Drop takes at most MaxRows dead, ready or delayed items out of the list,
+	// and items that only what a dead run left behind still holds.
 	Drop(ctx context.Context, ids []int64) (Moved, error)
 	// Check recounts everything and compares it with the books.
 	Check(ctx context.Context) (Health, error)

@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"context"
+	"database/sql"
 	"syscall"
 	"testing"
 	"time"
@@ -65,7 +66,19 @@ func TestLost_StoppedAndBack(t *testing.T) {
 	x := b.process(p)
 	b.begun("a")
 	b.exec("UPDATE run SET pid_ns = 'pid:[1]'")
-	x.signal(syscall.SIGSTOP)
+	// With the write lock in our hands: stopped inside a transaction it would
+	// hold everybody up.
+	b.withSQL(func(db *sql.DB) error {
+		tx, err := db.Begin()
+		if err != nil {
+			return err
+		}
+		if _, err := tx.Exec("UPDATE book SET one = 1"); err != nil {
+			return err
+		}
+		x.signal(syscall.SIGSTOP)
+		return tx.Rollback()
+	})
 	look := func() {
 		t.Helper()
 		r, _ := b.stranger()

@@ -23,17 +23,43 @@ func (db *DB) Requeue(ctx context.Context, ids []int64, from []jobs.State) (out 
 	})
 }
 
-// Drop takes dead, ready or delayed items out of the list. The key is free
-// again, the row stays in the books.
+// Drop takes dead, ready or delayed items out of the list, and those that an
+// orphan holds which can't be ended. The key is free again, the row stays in
+// the books.
 func (db *DB) Drop(ctx context.Context, ids []int64) (store.Moved, error) {
 	return db.operate(ctx, "drop", ids, func(t *tx, it operand) (refusal string, err error) {
 		switch it.state {
 		case jobs.Dead, jobs.Ready, jobs.Delayed:
 			t.moved(it.job, it.scope, it.state, jobs.Dropped)
 			return "", t.exec("UPDATE item SET state = 6, finished = ? WHERE id = ?", t.now, it.id)
+		case jobs.Running:
+			return t.dropOrphan(it)
 		}
 		return t.whyNot(it)
 	})
+}
+
+// dropOrphan gives up an item whose dead run left something behind that can't
+// be ended, or not be seen from here: a person knows better. A running item
+// whose run lives is refused.
+func (t *tx) dropOrphan(it operand) (refusal string, err error) {
+	var slot, claim int64
+	none, err := missing(t.row(`SELECT s.id, i.claim FROM slot s JOIN item i ON i.id = s.item
+		WHERE s.item = ? AND s.orphan IS NOT NULL`, []any{it.id}, &slot, &claim))
+	if err != nil {
+		return "", err
+	}
+	if none {
+		return t.whyNot(it)
+	}
+	t.moved(it.job, it.scope, jobs.Running, jobs.Dropped)
+	if err := t.exec("DELETE FROM slot WHERE id = ?", slot); err != nil {
+		return "", err
+	}
+	if err := t.exec("UPDATE item SET state = 6, claim = NULL, finished = ? WHERE id = ?", t.now, it.id); err != nil {
+		return "", err
+	}
+	return "", t.closeClaim(claim)
 }
 
 // operand is one item that a person wants moved.

@@ -63,6 +63,25 @@ var takeoverCases = []testCase{
 		c := w.job("pos").Counters
 		equal(w, c, store.Counters{Crashes: 1}, "counters")
 	}},
+	{"DroppedByAPerson", func(w *world) {
+		// Where what is left can't be ended, a person may know better; while
+		// its run lives, a running item is nobody's to drop.
+		w.add("pos", "a", "b")
+		r1, r2 := w.register("r1"), w.register("r2")
+		w.start(r1, w.claim(r1, 1, "pos"))
+		a := []int64{w.item("a").ID}
+		refused := must(w.db.Drop(w.ctx, a))(w)
+		equal(w, refused.Moved, 0, "dropped while its run lives")
+		w.takeOver(r1, r2)
+		o := w.orphan(r2)
+		equal(w, must(w.db.Drop(w.ctx, a))(w).Moved, 1, "dropped")
+		w.wantStates("a=dropped b=ready")
+		equal(w, len(must(w.db.Orphans(w.ctx, r2))(w)), 0, "orphans left")
+		equal(w, len(must(w.db.Stats(w.ctx))(w).Slots), 0, "slots in use")
+		equal(w, errors.Is(w.db.SettleOrphan(w.ctx, r2, o, crashed), store.ErrStale), true, "settled after all")
+		w.add("pos", "a")
+		w.wantStates("a=dropped b=ready a=ready")
+	}},
 	{"SettledOnce", func(w *world) {
 		w.add("pos", "a")
 		r1, r2 := w.register("r1"), w.register("r2")
