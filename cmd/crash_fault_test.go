@@ -274,6 +274,29 @@ func TestFault_NoRoomToRecord(t *testing.T) {
 	s.tidy()
 }
 
+// Too few open files for all slots is the system's lack: no run dies of it, and
+// no item is charged. What fits is worked.
+func TestFault_FewFiles(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	s.enqueue("j", sequence(30))
+	for _, files := range []int{22, 30} {
+		c := s.command()
+		c.Path = "/bin/sh"
+		c.Args = []string{"sh", "-c", fmt.Sprintf(`ulimit -n %d; exec "$@"`, files), "sh", s.self, "work", "j", "--lane", "parallel", "-j", "12", "--max-runtime", "1s", "--", "sleep", "0.01"}
+		if r := s.result(c); r.code != 0 && r.code != 75 && r.code != 1 || strings.Contains(r.stderr, "goroutine") {
+			t.Errorf("%d files: %s", files, r)
+		}
+	}
+	s.want(0, "work", "j", "--", "true")
+	for _, it := range s.items(store.Selection{}) {
+		if it.State != jobs.Done || it.Failures+it.Crashes > 0 {
+			t.Errorf("item %s is %s: %d failures, %d crashes", it.Key, it.State, it.Failures, it.Crashes)
+		}
+	}
+	s.tidy()
+}
+
 // The disk fills while an item runs, and has room again later: the result is
 // kept, tried again and recorded, and the item ran once.
 func TestFault_DiskFullForAWhile(t *testing.T) {

@@ -24,8 +24,8 @@ type slot struct {
 	buf             [32 << 10]byte
 }
 
-func newSlot() (s *slot, err error) {
-	s = &slot{wakeFd: -1, epollFd: -1}
+func newSlot() (_ *slot, err error) {
+	s := &slot{wakeFd: -1, epollFd: -1}
 	defer func() {
 		if err != nil {
 			s.close()
