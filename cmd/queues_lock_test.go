@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -22,6 +23,38 @@ func (s *site) other() *sql.DB {
 		}
 	})
 	return db
+}
+
+// Who is told twice to stop goes, also while another program holds the lock:
+// within seconds, with the status of the signal, and the same line resumes.
+func TestQueues_StoppedTwiceBesideALock(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	s.enqueue("j", sequence(3))
+	s.write("item.sh", logged+"say start\n[ -e free ] || sleep 600\nsay end\n")
+	line := []string{"work", "j", "--", "./item.sh"}
+	p := s.start(s.command(line...))
+	s.until("it works", func() bool { return s.count("start") == 1 })
+	db := s.other()
+	_, err := db.Exec("BEGIN EXCLUSIVE")
+	s.must(err)
+	for range 2 {
+		s.must(p.cmd.Process.Signal(syscall.SIGTERM))
+		time.Sleep(200 * time.Millisecond) // two signals at once may come as one
+	}
+	// It ends though the lock is still held: that is what is tested.
+	r := p.wait()
+	if r.code != 143 || !strings.Contains(r.stderr, "the same line again resumes") {
+		t.Error(r)
+	}
+	_, err = db.Exec("ROLLBACK")
+	s.must(err)
+	s.write("free", "")
+	s.want(0, line...)
+	s.notBeside(s.log())
+	s.wantTotals(map[string]int{"done": 3})
+	s.must(db.Close())
+	s.tidy()
 }
 
 // The wait for a lock was set on one connection of a pool only (OneSSH#4).

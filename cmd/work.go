@@ -143,7 +143,11 @@ func (a *app) work(ctx context.Context, queue *sqlite.DB, plan worker.Plan) (err
 	}
 	sum, err := a.loop(ctx, s, queue, run, plan, progress)
 	end := store.RunEnd{Outcome: outcomeOf(s, sum, err), PeakBytes: sum.PeakBytes}
-	closeErr := run.Close(context.WithoutCancel(ctx), end)
+	closeErr := a.close(ctx, s, run, end)
+	if insisted := s.hard.Err() != nil && (errors.Is(err, context.Canceled) || closeErr != nil); insisted {
+		a.out.must("stopped before everything could be recorded: the same line again resumes")
+		return exitWith(signalExit(s.signal()), nil)
+	}
 	if err != nil {
 		return err // what ended the run mostly keeps its end from being written too: said once
 	}
@@ -154,12 +158,31 @@ func (a *app) work(ctx context.Context, queue *sqlite.DB, plan worker.Plan) (err
 	return a.summarize(s, sum, plan)
 }
 
+// lastWait is how long a run that was told twice to stop waits for the lock to
+// write its end. Without it the next run finds it dead, which is as good.
+const lastWait = 5 * time.Second
+
+func (a *app) close(ctx context.Context, s *stops, run *lease.Run, end store.RunEnd) error {
+	ctx = context.WithoutCancel(ctx)
+	if s.hard.Err() != nil {
+		bounded, cancel := context.WithTimeout(ctx, lastWait)
+		defer cancel()
+		ctx = bounded
+	}
+	return run.Close(ctx, end)
+}
+
 func (a *app) loop(ctx context.Context, s *stops, queue *sqlite.DB, run *lease.Run, plan worker.Plan, progress *report.Progress) (sum worker.Summary, err error) {
 	runner, err := handler.NewRunner(run.Info.Token)
 	if err != nil {
 		return sum, err
 	}
-	defer func() { err = errors.Join(err, runner.Close()) }()
+	defer func() {
+		// A command may have left what can't be removed: no fault of the run.
+		if err := runner.Close(); err != nil {
+			a.out.note("the directory for results can't be removed: %v", err)
+		}
+	}()
 	w, err := worker.New(ctx, plan, queue, run, runner, progress)
 	if err != nil {
 		return sum, err

@@ -71,6 +71,9 @@ func (o *workOptions) bounds(p *worker.Plan) error {
 		if o.flags.Changed(f.name) && f.value < 1 {
 			return usagef("--%s %d: it must be 1 or more", f.name, f.value)
 		}
+		if f.value > maxNumber {
+			return usagef("--%s %d: at most %d", f.name, f.value, maxNumber)
+		}
 	}
 	if o.flags.Changed("batch") {
 		p.Batch = o.batch
@@ -83,6 +86,9 @@ func (o *workOptions) bounds(p *worker.Plan) error {
 	}
 	return nil
 }
+
+// maxNumber bounds what a flag may ask for, as batchq.toml's numbers are.
+const maxNumber = 1_000_000
 
 // minLease is the shortest lease that a heartbeat can keep while others write.
 const minLease = time.Second

@@ -98,6 +98,12 @@ func probe(path string) sign {
 	return unknown
 }
 
+// isToken says whether s has the form of a run's token: crypto/rand.Text, in
+// lower case.
+func isToken(s string) bool {
+	return len(s) == 26 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz234567") == ""
+}
+
 // freeLocks opens and locks the lock files that nobody holds, but for those
 // whose token is known. The caller closes them.
 func freeLocks(database string, known map[string]bool) (free map[string]*os.File, err error) {
@@ -110,12 +116,16 @@ func freeLocks(database string, known map[string]bool) (free map[string]*os.File
 	for _, e := range entries {
 		path := filepath.Join(filepath.Dir(database), e.Name())
 		token, ours := strings.CutPrefix(path, prefix)
-		if !ours || known[token] {
-			continue
+		if !ours || !isToken(token) || known[token] || !e.Type().IsRegular() {
+			continue // a person may call a file of his own nearly the same
 		}
-		f, err := os.OpenFile(path, os.O_RDWR|syscall.O_CLOEXEC|syscall.O_NONBLOCK, 0)
+		f, err := os.OpenFile(path, os.O_RDWR|syscall.O_CLOEXEC|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 		if err != nil {
 			continue // gone meanwhile, or not ours to touch
+		}
+		if info, err := f.Stat(); err != nil || info.Size() > 0 {
+			_ = f.Close() // a lock file holds nothing
+			continue
 		}
 		// Exclusive: nobody may be about to lock it. Who made it and has not
 		// locked it yet takes another name.

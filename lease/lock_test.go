@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -87,11 +88,15 @@ func TestLock_Strays(t *testing.T) {
 	b := setup(t)
 	live, other := b.register(), filepath.Join(b.dir, "batchq.db-running")
 	defer func() { b.must(live.Close(context.Background(), store.RunEnd{})) }()
-	stray := lockPath(b.path, "stray")
+	stray := lockPath(b.path, strings.Repeat("a2", 13))
 	b.must(os.WriteFile(stray, nil, 0o600))
 	b.must(os.WriteFile(other, nil, 0o600))
+	// What only looks like one is somebody's: a name of another form, something in it.
+	dated, full := lockPath(b.path, "2026-11-29.log"), lockPath(b.path, strings.Repeat("b3", 13))
+	b.must(os.WriteFile(dated, nil, 0o600))
+	b.must(os.WriteFile(full, []byte("precious"), 0o600))
 	b.rescuer().rescue()
-	for path, stays := range map[string]bool{stray: false, other: true, lockPath(b.path, live.Info.Token): true} {
+	for path, stays := range map[string]bool{stray: false, other: true, dated: true, full: true, lockPath(b.path, live.Info.Token): true} {
 		if _, err := os.Stat(path); (err == nil) != stays {
 			t.Errorf("%s: %v; want it to stay: %v", path, err, stays)
 		}

@@ -21,8 +21,13 @@ type tempDir struct {
 	lost []*os.File // directories that somebody removed under a long run
 }
 
+// tempDirPath is absolute, because a command works in a directory of its own.
 func tempDirPath(token string) string {
-	return filepath.Join(os.TempDir(), "batchq-"+token)
+	path := filepath.Join(os.TempDir(), "batchq-"+token)
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
 }
 
 func newTempDir(token string) (*tempDir, error) {

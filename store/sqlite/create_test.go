@@ -137,6 +137,60 @@ func TestCreate_DraftLeftBehind(t *testing.T) {
 }
 
 // Everything is 0600, whatever the umask says.
+// A database that was moved away, or removed, while a run that was killed had
+// a log beside it: the log must not be played into the new one.
+func TestCreate_BesideAnOldLog(t *testing.T) {
+	for name, away := range map[string]func(path string) error{
+		"Moved":   func(path string) error { return os.Rename(path, path+".old") },
+		"Removed": os.Remove,
+		"Emptied": func(path string) error { return os.Truncate(path, 0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "q.db")
+			db := openWith(t, path, Options{Create: true})
+			var items []store.NewItem
+			for i := range 500 {
+				items = append(items, store.NewItem{Key: fmt.Appendf(nil, "old%d", i)})
+			}
+			if _, err := db.Enqueue(t.Context(), store.Enqueue{Job: "old", Items: items}); err != nil {
+				t.Fatal(err)
+			}
+			// As after kill -9: the log is there and nobody has it open.
+			for _, suffix := range []string{"-wal", "-shm"} {
+				text, err := os.ReadFile(path + suffix)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(path+suffix+".kept", text, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := db.Close(); err != nil {
+				t.Fatal(err)
+			}
+			for _, suffix := range []string{"-wal", "-shm"} {
+				if err := os.Rename(path+suffix+".kept", path+suffix); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := away(path); err != nil {
+				t.Fatal(err)
+			}
+			fresh := openWith(t, path, Options{Create: true})
+			if _, err := fresh.Enqueue(t.Context(), store.Enqueue{Job: "new", Items: items[:7]}); err != nil {
+				t.Fatal(err)
+			}
+			counts, err := fresh.Counts(t.Context(), nil, nil)
+			if err != nil || counts != (store.Counts{Enqueued: 7, Ready: 7}) {
+				t.Errorf("%+v, %v", counts, err)
+			}
+			if h, err := fresh.Check(t.Context()); err != nil || !h.Sound() {
+				t.Errorf("%+v, %v", h, err)
+			}
+		})
+	}
+}
+
 func TestCreate_Modes(t *testing.T) {
 	for _, mask := range []int{0o022, 0, 0o277} {
 		t.Run(fmt.Sprintf("umask %03o", mask), func(t *testing.T) {

@@ -48,7 +48,7 @@ func (db *DB) outward(doing string, err error) error {
 	case lib.SQLITE_NOTADB:
 		return &store.FileError{Path: db.path, Err: store.ErrForeign, Hint: "name another file with --db; this one was left as it is"}
 	case lib.SQLITE_CORRUPT:
-		return file(store.ErrDamaged, "restore a backup; this file was left as it is")
+		return file(store.ErrDamaged, "restore a backup, and remove the -wal and -shm beside the old file first")
 	case lib.SQLITE_FULL:
 		return file(store.ErrFull, "make room on the device; what was recorded is safe")
 	case lib.SQLITE_READONLY, lib.SQLITE_PERM, lib.SQLITE_CANTOPEN:

@@ -90,6 +90,13 @@ func (db *DB) create(ctx context.Context) (err error) {
 	if err := adoptOwner(draft, dir); err != nil {
 		return err
 	}
+	// A log that lies beside no database, or beside an empty one, is that of
+	// another file which was moved or removed: it would be played into ours.
+	for _, suffix := range []string{"-wal", "-shm", "-journal"} {
+		if err := os.Remove(db.path + suffix); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return db.cantCreate(err)
+		}
+	}
 	if err := os.Rename(draft, db.path); err != nil {
 		return db.cantCreate(err)
 	}
