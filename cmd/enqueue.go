@@ -239,7 +239,7 @@ func noteUndeclared(a *app, cfg *config.Config, job string) {
 	if cfg.Path == "" || cfg.Jobs[job] != nil {
 		return
 	}
-	if near := nearest(job, cfg.Names); near != "" {
+	if near := jobs.Nearest(job, cfg.Names); near != "" {
 		a.out.must("job %q is not declared in %s (did you mean %q?)", job, cfg.Path, near)
 		return
 	}

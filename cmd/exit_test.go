@@ -49,15 +49,6 @@ func TestCodeOf(t *testing.T) {
 	}
 }
 
-func TestNearest(t *testing.T) {
-	known := []string{"json", "job", "state", "scope", "since", "yes"}
-	for word, want := range map[string]string{"jsno": "json", "jobs": "job", "stat": "state", "scop": "scope", "sicne": "since", "frobnicate": "", "x": "", "": ""} {
-		if got := nearest(word, known); got != want {
-			t.Errorf("nearest(%q) = %q, want %q", word, got, want)
-		}
-	}
-}
-
 func TestShellWord(t *testing.T) {
 	for in, want := range map[string]string{"a/b.db": "a/b.db", "": "''", "a b": "'a b'", "it's": `'it'\''s'`, "$(x)": "'$(x)'"} {
 		if got := shellWord(in); got != want {

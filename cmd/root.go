@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"batchq/jobs"
 )
 
 func newRoot(a *app) *cobra.Command {
@@ -89,7 +91,7 @@ func flagError(c *cobra.Command, err error) error {
 			known = append(known, f.Name)
 		}
 	})
-	if near := nearest(name, known); near != "" {
+	if near := jobs.Nearest(name, known); near != "" {
 		return withHint(usagef("%w", err), "did you mean --%s?", near)
 	}
 	return withHint(usagef("%w", err), "%s --help lists the flags", c.CommandPath())

@@ -130,7 +130,7 @@ func unknownJob(cfg *config.Config, name string) error {
 	}
 	err := &outcome{code: exitConfig, err: usagef("no job is called %q: %s", name, where)}
 	err.hint = "give its command: batchq work " + shellWord(name) + " -- COMMAND {}"
-	if near := nearest(name, cfg.Names); near != "" {
+	if near := jobs.Nearest(name, cfg.Names); near != "" {
 		err.hint = "did you mean " + near + "?"
 	} else if info, statErr := os.Stat(name); statErr == nil && info.Mode().IsRegular() {
 		err.hint = "that is a file: a command stands after --, as in: batchq work JOB -- ./" + shellWord(name) + " {}"

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"batchq/jobs"
 )
 
 // Fault is one thing that is wrong in a file.
@@ -66,43 +68,8 @@ func show(s string) string {
 // didYouMean returns ` (did you mean "timeout"?)` when one of the known words
 // is so near to word that it was probably meant, else "".
 func didYouMean(word string, known []string) string {
-	if near := nearest(word, known); near != "" {
+	if near := jobs.Nearest(word, known); near != "" {
 		return " (did you mean " + strconv.Quote(near) + "?)"
 	}
 	return ""
-}
-
-// nearest returns the known word with the fewest edits from word, if that is
-// at most a third of the letters: more would suggest what nobody meant.
-func nearest(word string, known []string) string {
-	if len(word) > maxName {
-		return ""
-	}
-	best, edits := "", max(1, len(word)/3)+1
-	for _, k := range known {
-		if d := distance(word, k); d < edits && d < len(k) {
-			best, edits = k, d
-		}
-	}
-	return best
-}
-
-// distance is the Levenshtein distance of a and b in bytes.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
-		}
-	}
-	return row[len(b)]
 }

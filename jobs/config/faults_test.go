@@ -89,7 +89,7 @@ func TestParse_Faults(t *testing.T) {
 		{"long name", "[pools]\n" + strings.Repeat("x", 101) + " = 1\n", `2: pools."` + strings.Repeat("x", 60) + `"…: a name of 101 bytes is too long: at most 100`},
 
 		// Pools.
-		{"unknown pool", "[pools]\ndb = 15\n" + job + "uses = { bd = 7 }\n", `5: jobs.a.uses.bd: no pool is called "bd"`},
+		{"unknown pool", "[pools]\ndb = 15\n" + job + "uses = { bd = 7 }\n", `5: jobs.a.uses.bd: no pool is called "bd" (did you mean "db"?)`},
 		{"unknown pool, near", "[pools]\ndatabase = 15\n" + job + "uses = { datbase = 7 }\n", `5: jobs.a.uses.datbase: no pool is called "datbase" (did you mean "database"?)`},
 		{"no pool at all", job + "uses = { db = 7 }\n", `3: jobs.a.uses.db: no pool is declared: write db = SIZE under [pools]`},
 		{"larger than its pool", "[pools]\ndb = 15\n" + job + "uses = { db = 20 }\n", "5: jobs.a.uses.db: 20 is more than the pool holds (15)"},

@@ -121,7 +121,7 @@ func (r *reading) table(n *node, place Place, prefix string, t *target, set map[
 		case elsewhere != 0:
 			r.fault(child, "unknown key here: it belongs in %s", elsewhere)
 		case place == Job && prefix == "" && child.kind == unstable.Table && CheckName(n.key+"."+child.key) == nil &&
-			nearest(child.key, namesIn(Job, "")) == "":
+			jobs.Nearest(child.key, namesIn(Job, "")) == "":
 			r.fault(child, `unknown key (a job whose name has a dot is written [jobs."%s.%s"])`, n.key, child.key)
 		default:
 			r.fault(child, "unknown key%s", didYouMean(child.key, append(namesIn(place, prefix), more...)))

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"batchq/jobs"
 )
 
 func TestParseDuration(t *testing.T) {
@@ -89,7 +91,7 @@ func TestNearest(t *testing.T) {
 		"timout": "timeout", "lanes": "lane", "use": "uses", "backoff_base": "backoff.base",
 		"rate": "", "x": "", "": "", "colour": "", strings.Repeat("timeout", 99): "",
 	} {
-		if got := nearest(word, known); got != want {
+		if got := jobs.Nearest(word, known); got != want {
 			t.Errorf("%q: %q, want %q", word, got, want)
 		}
 	}

@@ -1,9 +1,9 @@
-package cmd
+package jobs
 
-// nearest returns the known word with the fewest edits from word, if those
-// are few enough for it to be what was meant; else "".
-func nearest(word string, known []string) string {
-	const longest = 40 // no word of ours is longer; a pasted text is not compared
+// Nearest returns the known word with the fewest edits from word, if that is
+// at most a third of the letters (more would suggest what nobody meant); else "".
+func Nearest(word string, known []string) string {
+	const longest = 100 // no name is longer; a pasted text is not compared
 	if len(word) > longest {
 		return ""
 	}
