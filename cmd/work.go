@@ -144,7 +144,9 @@ func (a *app) work(ctx context.Context, queue *sqlite.DB, plan worker.Plan) (err
 	sum, err := a.loop(ctx, s, queue, run, plan, progress)
 	end := store.RunEnd{Outcome: outcomeOf(s, sum, err), PeakBytes: sum.PeakBytes}
 	closeErr := a.close(ctx, s, run, end)
-	if insisted := s.hard.Err() != nil && (errors.Is(err, context.Canceled) || closeErr != nil); insisted {
+	// Told twice, it did not wait for a lock any longer: that is no failure.
+	gaveUp := errors.Is(err, context.Canceled) || err == nil && errors.Is(closeErr, context.DeadlineExceeded)
+	if gaveUp && s.hard.Err() != nil {
 		a.out.must("stopped before everything could be recorded: the same line again resumes")
 		return exitWith(signalExit(s.signal()), nil)
 	}
