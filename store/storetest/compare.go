@@ -74,7 +74,7 @@ func (x *machine) slots(t *rapid.T, st store.Stats) {
 	for _, it := range x.m.items {
 		if s := it.slot; s != nil {
 			want = append(want, store.SlotRow{Run: s.run, Job: it.Job, Lane: s.lane, Uses: s.uses, Item: it.ID, Key: it.Key, Scope: it.Scope,
-				Attempt: it.Attempt, Since: at(s.since), Orphan: s.run != s.owner || x.adopted(it)})
+				Attempt: it.Attempt, Since: at(s.since), Orphan: x.adopted(it)})
 		}
 	}
 	got := slices.SortedFunc(slices.Values(st.Slots), func(a, b store.SlotRow) int { return cmp.Compare(a.Item, b.Item) })
@@ -93,7 +93,7 @@ func (x *machine) slots(t *rapid.T, st store.Stats) {
 // adopted says whether an item has been taken over, also when it has come
 // back to the run that once started it.
 func (x *machine) adopted(it *modelItem) bool {
-	return slices.ContainsFunc(x.m.runs[it.slot.run].orphans, func(o store.Orphan) bool { return o.Item == it.ID && o.Claim == it.claim })
+	return it.slot.run != it.slot.owner || slices.ContainsFunc(x.m.runs[it.slot.run].orphans, func(o store.Orphan) bool { return o.Item == it.ID && o.Claim == it.claim })
 }
 
 // others compares what one run sees of the others.

@@ -494,6 +494,15 @@ func (x *machine) drop(t *rapid.T) {
 		case jobs.Dead, jobs.Ready, jobs.Delayed:
 			it.State, it.Finished = jobs.Dropped, at(x.m.now())
 			return true
+		case jobs.Running:
+			// Only what a dead run left behind holds it: a person may give it up.
+			if !x.adopted(it) {
+				return false
+			}
+			claim := it.claim
+			it.State, it.Finished, it.claim, it.slot = jobs.Dropped, at(x.m.now()), 0, nil
+			x.m.forget(claim)
+			return true
 		}
 		return false
 	})
