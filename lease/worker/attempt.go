@@ -18,6 +18,7 @@ type attempt struct {
 	pid     store.Process
 
 	// set when it has ended
+	ended   bool
 	result  jobs.Result
 	printed handler.Printed
 	verdict jobs.Verdict
@@ -63,6 +64,7 @@ func (w *Worker) collect() {
 // end judges an attempt that has ended; write records it.
 func (w *Worker) end(a *attempt) {
 	a.cancel(nil)
+	a.ended = true
 	j := w.jobs[a.item.Job]
 	a.verdict = j.judge(a.item, a.result, random)
 	w.giveUp(j, a.verdict)

@@ -99,12 +99,8 @@ func (w *Worker) starts() (all []store.Start) {
 
 // crashedInFlight says whether an item whose run has died under it is running.
 func (w *Worker) crashedInFlight() bool {
-	done := map[int64]bool{}
-	for _, p := range w.pending {
-		done[p.Item] = true
-	}
-	for id, a := range w.inFlight {
-		if a.item.Crashes > 0 && !done[id] {
+	for _, a := range w.inFlight {
+		if a.item.Crashes > 0 && !a.ended {
 			return true
 		}
 	}
@@ -125,12 +121,8 @@ func (w *Worker) pidsSoon() {
 // pids gathers what is known of processes and not yet recorded.
 func (w *Worker) pids() (all []store.Process) {
 	w.pidsAt = time.Time{}
-	ended := map[int64]bool{}
-	for _, p := range w.pending {
-		ended[p.Item] = true
-	}
 	for _, a := range w.inFlight {
-		if a.noted || ended[a.Item] {
+		if a.noted || a.ended {
 			continue
 		}
 		select {

@@ -309,17 +309,17 @@ func (t *tx) share(qs []*queue, scope any, c store.ClaimRequest) ([]*jobs.Item, 
 // next reads up to n more ready items of q in rank order, passing over those
 // that the run leaves alone.
 func (t *tx) next(q *queue, n int, scope any, c store.ClaimRequest) (got int, err error) {
+	// CROSS JOIN keeps the index's order: items first, their scope's name after.
 	query := `SELECT i.id, s.name, i.key, i.priority, i.generation, i.attempt, i.failures, i.crashes, i.defers, i.rank, i.due
-		FROM item i INDEXED BY item_ready JOIN scope s ON s.id = i.scope
-		WHERE i.state = 0 AND i.job = ? AND (i.rank, i.id) > (?, ?) ORDER BY i.rank, i.id LIMIT ?`
-	args := []any{q.job, q.rank, q.id, n + len(c.Skip)}
+		FROM item i INDEXED BY item_ready CROSS JOIN scope s ON s.id = i.scope
+		WHERE i.state = 0 AND i.job = ? AND (i.rank, i.id) > (?, ?)`
+	args := []any{q.job, q.rank, q.id}
 	if scope != nil {
-		query = `SELECT i.id, s.name, i.key, i.priority, i.generation, i.attempt, i.failures, i.crashes, i.defers, i.rank, i.due
-			FROM item i INDEXED BY item_ready CROSS JOIN scope s ON s.id = i.scope
-			WHERE i.state = 0 AND i.job = ? AND (i.rank, i.id) > (?, ?) AND i.scope = ? ORDER BY i.rank, i.id LIMIT ?`
-		args = []any{q.job, q.rank, q.id, scope, n + len(c.Skip)}
+		query += " AND i.scope = ?"
+		args = append(args, scope)
 	}
-	err = t.rows(query, args, func(scan func(...any) error) error {
+	query += " ORDER BY i.rank, i.id LIMIT ?"
+	err = t.rows(query, append(args, n+len(c.Skip)), func(scan func(...any) error) error {
 		it := &jobs.Item{Job: q.spec.Name, State: jobs.Claimed}
 		var rank, due int64
 		err := scan(&it.ID, &it.Scope, &it.Key, &it.Priority, &it.Generation, &it.Attempt, &it.Failures, &it.Crashes, &it.Defers, &rank, &due)

@@ -66,17 +66,21 @@ func (t *tx) forgetClaims(run int64) error {
 // free makes the unstarted items of a run ready again, at most MaxRows of
 // them: first in line, because their rank is what it was.
 func (t *tx) free(run int64) (freed int, err error) {
-	err = t.rows(`UPDATE item SET state = 0, claim = NULL WHERE id IN (
-			SELECT i.id FROM claim c CROSS JOIN item i INDEXED BY item_held ON i.claim = c.id
-			WHERE c.run = ? AND i.state = 2 LIMIT ?) RETURNING job, scope`,
-		[]any{run, store.MaxRows}, func(scan func(...any) error) error {
+	return t.release(`SELECT i.id FROM claim c CROSS JOIN item i INDEXED BY item_held ON i.claim = c.id
+		WHERE c.run = ? AND i.state = 2 LIMIT ?`, run, store.MaxRows)
+}
+
+// release makes the claimed items that a query names ready again.
+func (t *tx) release(ids string, args ...any) (released int, err error) {
+	err = t.rows("UPDATE item SET state = 0, claim = NULL WHERE id IN ("+ids+") RETURNING job, scope", args,
+		func(scan func(...any) error) error {
 			var job, scope int64
 			err := scan(&job, &scope)
 			t.moved(job, scope, jobs.Claimed, jobs.Ready)
-			freed++
+			released++
 			return err
 		})
-	return freed, err
+	return released, err
 }
 
 // OtherRuns lists the runs that are at work, or have left something held.

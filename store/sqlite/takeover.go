@@ -47,16 +47,8 @@ func (db *DB) TakeOver(ctx context.Context, dead, by int64, why store.Death, lea
 }
 
 func (t *tx) freeStrays() (freed int, err error) {
-	err = t.rows(`UPDATE item SET state = 0, claim = NULL WHERE id IN (SELECT id FROM item INDEXED BY item_held
-			WHERE claim IS NOT NULL AND claim NOT IN (SELECT id FROM claim) AND state = 2 LIMIT ?) RETURNING job, scope`,
-		[]any{store.MaxRows}, func(scan func(...any) error) error {
-			var job, scope int64
-			err := scan(&job, &scope)
-			t.moved(job, scope, jobs.Claimed, jobs.Ready)
-			freed++
-			return err
-		})
-	return freed, err
+	return t.release(`SELECT id FROM item INDEXED BY item_held
+		WHERE claim IS NOT NULL AND claim NOT IN (SELECT id FROM claim) AND state = 2 LIMIT ?`, store.MaxRows)
 }
 
 // adopt puts the started items of a dead run under a new claim, so that a
