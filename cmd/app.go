@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"batchq/jobs/config"
+	"batchq/lease"
 	"batchq/store"
 	"batchq/store/sqlite"
 )
@@ -102,15 +103,24 @@ func (a *app) database() (path, source string, err error) {
 	return path, source, nil
 }
 
+// access is what a command wants of the database.
+type access int8
+
+const (
+	reads   access = iota // it changes nothing, and does not migrate an older file either
+	changes               // it may
+	creates               // it brings items in, and makes the file where there is none
+)
+
 // openStore opens the database. Only commands that bring items in create it:
 // for the others a wrong path must not look like "nothing to do". The caller
 // closes it.
-func (a *app) openStore(ctx context.Context, create bool) (*sqlite.DB, error) {
+func (a *app) openStore(ctx context.Context, to access) (*sqlite.DB, error) {
 	path, source, err := a.database()
 	if err != nil {
 		return nil, err
 	}
-	if create && source == defaultSource {
+	if to == creates && source == defaultSource {
 		// Nobody has made this directory yet, and nobody else will.
 		// 0700 is what the XDG Base Directory Specification asks for.
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -118,7 +128,7 @@ func (a *app) openStore(ctx context.Context, create bool) (*sqlite.DB, error) {
 		}
 	}
 	_, missing := os.Stat(path)
-	db, err := sqlite.Open(ctx, path, sqlite.Options{Create: create, Now: a.now})
+	db, err := sqlite.Open(ctx, path, sqlite.Options{Create: to == creates, Migrate: to == changes, Lives: lives, Now: a.now})
 	if err == nil && source == "the default" && errors.Is(missing, os.ErrNotExist) {
 		// This is what happens in the wrong directory, without its batchq.toml.
 		a.out.must("a new database: %s", path)
@@ -134,6 +144,10 @@ func (a *app) openStore(ctx context.Context, create bool) (*sqlite.DB, error) {
 	}
 	return nil, err
 }
+
+// lives says whether a run of an older batchq, which stands in the way of a
+// newer one, is more than a row in the book.
+func lives(database string, r store.RunInfo) bool { return lease.Look(database, r) != lease.Dead }
 
 // defaultSource is how config.DatabasePath calls a path that nobody named.
 const defaultSource = "the default"

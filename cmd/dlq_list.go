@@ -70,7 +70,7 @@ func runDLQList(ctx context.Context, a *app, o *dlqListOptions, args []string) (
 	if table && sel.Limit == 0 {
 		sel.Limit = tableRows
 	}
-	db, err := a.openStore(ctx, false)
+	db, err := a.openStore(ctx, reads)
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ takes it over.`,
 }
 
 func runDoctor(ctx context.Context, a *app) (err error) {
-	db, err := a.openStore(ctx, false)
+	db, err := a.openStore(ctx, reads)
 	if err != nil {
 		return err
 	}

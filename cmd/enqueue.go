@@ -174,7 +174,11 @@ func enqueue(ctx context.Context, a *app, feed *store.Feed, records *list) (fed 
 	if a.out.json {
 		feed.Keep = report.NamedInJSON
 	}
-	db, err := a.openStore(ctx, !feed.DryRun)
+	to := creates
+	if feed.DryRun {
+		to = reads
+	}
+	db, err := a.openStore(ctx, to)
 	if feed.DryRun && errors.Is(err, store.ErrNoDatabase) {
 		// A rehearsal creates nothing, and in a list that is not there yet
 		// everything would be new.

@@ -127,6 +127,8 @@ func codeOf(err error) exitCode {
 		return exitConfig
 	case errors.Is(err, store.ErrNoDatabase):
 		return exitConfig
+	case errors.Is(err, store.ErrOlderRun):
+		return exitLeft
 	}
 	return exitFailed
 }

@@ -65,7 +65,7 @@ func (m *movingFlags) moving(a *app, args []string, may, usual []jobs.State) (mv
 // run opens the database, takes down which items are meant at this moment,
 // and moves them: so it ends also beside a run that sends items back.
 func (mv moving) run(ctx context.Context, a *app, doing report.Moving) (err error) {
-	db, err := a.openStore(ctx, false)
+	db, err := a.openStore(ctx, changes)
 	if err != nil {
 		return err
 	}

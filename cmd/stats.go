@@ -44,7 +44,7 @@ func runStats(ctx context.Context, a *app) (err error) {
 	if err != nil {
 		return err
 	}
-	db, err := a.openStore(ctx, false)
+	db, err := a.openStore(ctx, reads)
 	if err != nil {
 		return err
 	}

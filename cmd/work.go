@@ -111,7 +111,11 @@ func (o *workOptions) run(ctx context.Context, a *app) (err error) {
 	if err != nil {
 		return err
 	}
-	queue, err := a.openStore(ctx, false)
+	to := changes
+	if o.dryRun {
+		to = reads
+	}
+	queue, err := a.openStore(ctx, to)
 	if err != nil {
 		return err
 	}

@@ -27,6 +27,7 @@ type Spec struct {
 	Lane     string         `json:"lane"`
 	Uses     map[string]int `json:"uses,omitempty"`      // pool → what one attempt takes of it
 	InFlight int            `json:"in_flight,omitempty"` // most attempts at once; 0: the lane's limit
+	Rate     Rate           `json:"rate,omitzero"`       // most starts in a time, over all runs
 	Scope    string         `json:"scope,omitempty"`     // default scope, @words unexpanded
 	Priority int            `json:"priority,omitempty"`
 	Policy   Policy         `json:"policy"`
@@ -74,6 +75,7 @@ type Policy struct {
 	DeferCap      int           `json:"defer_cap"`
 	Codes         ExitCodes     `json:"exit_codes"`
 	OnCrash       OnCrash       `json:"on_crash"`
+	Breaker       Breaker       `json:"breaker"`
 }
 
 // ExitCodes says what a command's exit status means. A code in none of the
@@ -104,6 +106,7 @@ func DefaultPolicy() Policy {
 			Otherwise: ClassRetry,
 		},
 		OnCrash: CrashRetry,
+		Breaker: Breaker{Failures: 10, Cooldown: time.Minute},
 	}
 }
 
@@ -125,6 +128,8 @@ func (p Policy) Validate() error {
 	bad(p.RetryAfterCap < 0, "retry_after_cap %s is negative", p.RetryAfterCap)
 	bad(p.DeferCap < 0, "defer_cap %d is negative", p.DeferCap)
 	bad(p.OnCrash != CrashRetry && p.OnCrash != CrashDead, "on_crash is %q: want %q or %q", p.OnCrash, CrashRetry, CrashDead)
+	bad(p.Breaker.Failures < 0, "breaker.failures %d is negative (0 means never)", p.Breaker.Failures)
+	bad(p.Breaker.Cooldown <= 0, "breaker.cooldown %s is not positive", p.Breaker.Cooldown)
 	switch p.Codes.Otherwise {
 	case ClassDone, ClassRetry, ClassPermanent:
 	default:

@@ -14,6 +14,9 @@ var (
 	ErrForeign = errors.New("not a batchq database")
 	// ErrNewer: the file was written by a newer batchq.
 	ErrNewer = errors.New("written by a newer batchq")
+	// ErrOlderRun: a run of an older batchq is at work on the file, and would
+	// not know what a newer one changes in it.
+	ErrOlderRun = errors.New("a run of an older batchq is at work on it")
 	// ErrDamaged: the file can't be read as a database any more.
 	ErrDamaged = errors.New("damaged")
 	// ErrBusy: another program held the database for longer than we wait.

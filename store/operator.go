@@ -16,6 +16,13 @@ type Operator interface {
 	// Drop takes at most MaxRows dead, ready or delayed items out of the list,
 	// and items that only what a dead run left behind still holds.
 	Drop(ctx context.Context, ids []int64) (Moved, error)
+	// Pause holds targets back from now on, in every run; By and Reason count,
+	// Since is when it is done. One that is paused already gets the new reason
+	// and keeps its time.
+	Pause(ctx context.Context, targets []Target, by, reason string) error
+	// Resume ends the pauses of targets, or all of them when targets is nil,
+	// and returns those that were there.
+	Resume(ctx context.Context, targets []Target) ([]Pause, error)
 	// Check recounts everything and compares it with the books.
 	Check(ctx context.Context) (Health, error)
 }

@@ -24,6 +24,48 @@ type Reader interface {
 	Peek(ctx context.Context, job string, scope *string, n int) ([]*jobs.Item, error)
 	// JobNames lists every job that has ever had an item or been worked.
 	JobNames(ctx context.Context) ([]string, error)
+	// LaneNames lists every lane in which a job was worked last or has a slot.
+	LaneNames(ctx context.Context) ([]string, error)
+	// Runs lists runs, the newest first.
+	Runs(ctx context.Context, s RunSelection) ([]RunRow, error)
+	// InHand counts what of a target is claimed or running, and who has it.
+	InHand(ctx context.Context, t Target) (InHand, error)
+}
+
+// RunSelection names runs. Empty fields don't restrict.
+type RunSelection struct {
+	Since time.Duration // begun or ended within the last …, or not ended; 0: any time
+	Limit int           // 0: all
+}
+
+// RunRow is one run as lists show it.
+type RunRow struct {
+	RunInfo
+	Outcome   string // "" while it has not ended
+	Schema    int
+	Batches   int   // claims that brought something
+	PeakBytes int64 // largest attempt; 0: unknown
+	// What its death left: items that it had not started, and those that it
+	// had, which a person may want to look at again.
+	Freed   int
+	Crashed []CrashedItem
+}
+
+// CrashedItem is one item that was running when its run died.
+type CrashedItem struct {
+	Item    int64
+	Job     string
+	Scope   string
+	Key     []byte
+	Attempt int
+	State   jobs.State // now
+}
+
+// InHand is what runs hold of a target.
+type InHand struct {
+	Claimed int64 // not started
+	Running int64
+	Holders []Holder // of what is running
 }
 
 // Counts is the books: Enqueued is always the sum of the others.
@@ -55,6 +97,9 @@ type Stats struct {
 	Jobs   []JobStats
 	Slots  []SlotRow
 	Runs   []RunInfo // those that have not ended
+	Pauses []Pause   // everything first, then lanes, then jobs
+	// Squeezed are the jobs for which a pool is kept free.
+	Squeezed []Squeezed
 }
 
 // JobStats is one job's books and troubles.
@@ -67,6 +112,8 @@ type JobStats struct {
 	// Oldest is when the longest waiting item was first due; zero: none waits.
 	Oldest   time.Time
 	Counters Counters
+	// Breaker is nil while it is closed.
+	Breaker *Breaker
 }
 
 // Counters is what happened to a job's items since the database was made.

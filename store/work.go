@@ -11,6 +11,9 @@ import (
 type Limits struct {
 	Lanes map[string]int // lane → slots
 	Pools map[string]int // pool → size
+	// Patience is how long a job may be passed over for a full pool before the
+	// pool is kept free for it; 0: for ever.
+	Patience time.Duration
 }
 
 // ClaimRequest asks for items of one lane.
@@ -39,8 +42,11 @@ type Claim struct {
 	// Passed counts jobs that have something ready and no room: their own
 	// limit or a pool is full.
 	Passed int
-	// NextDue is how long until the first delayed item of these jobs is due;
-	// negative: there is none.
+	// Holds says which jobs have something ready and are paused or held by
+	// their breaker, or that the lane is paused.
+	Holds []Hold
+	// NextDue is how long until the first delayed item of these jobs is due, or
+	// a breaker lets one be tried; negative: there is no such time.
 	NextDue time.Duration
 }
 
@@ -70,6 +76,7 @@ type Settlement struct {
 	Attempt int
 	Result  jobs.Result
 	Verdict jobs.Verdict
+	Breaker jobs.Breaker // the job's
 }
 
 // Process is what a rescuer needs to find a started command again.
@@ -80,8 +87,8 @@ type Process struct {
 }
 
 // Start asks for at most Want of Items, all of one lane, to be started, the
-// first that fit. Their order is kept; one whose job or pool is full is
-// passed over.
+// first that fit. Their order is kept; one whose job or pool is full, or whose
+// job is held back, is passed over.
 type Start struct {
 	Lane  string
 	Want  int
@@ -105,6 +112,13 @@ type Advanced struct {
 	Lost []Held
 	// Full says why Want was not reached, by lane; lanes where it was are absent.
 	Full map[string]Full
+	// Paced says of each job whose rate kept an item back how long it is until
+	// one may start.
+	Paced map[string]time.Duration
+	// Tripped lists the jobs whose breaker opened, Mended those whose breaker
+	// was open and that had a success.
+	Tripped []Tripped
+	Mended  []string
 }
 
 // Started is an item whose start is recorded.
@@ -117,7 +131,7 @@ type Started struct {
 // Full says what kept held items of a lane from starting.
 type Full struct {
 	Lane    bool     // the lane itself has no free slot
-	Passed  int      // items passed over for a full job or pool
+	Passed  int      // items passed over for a full job or pool, a pause or a breaker
 	InUse   int      // slots of the lane in use
 	Holders []Holder // who holds them
 }

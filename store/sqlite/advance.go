@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"time"
 
 	"batchq/jobs"
 	"batchq/store"
@@ -12,9 +13,9 @@ import (
 func (db *DB) Advance(ctx context.Context, a store.Advance) (store.Advanced, error) {
 	out := store.Advanced{}
 	err := db.write(ctx, "recording", durable(a), func(t *tx) error {
-		out = store.Advanced{Full: map[string]store.Full{}}
+		out = store.Advanced{Full: map[string]store.Full{}, Paced: map[string]time.Duration{}}
 		for i := range a.Settle {
-			ours, err := t.settle(a.Run, &a.Settle[i])
+			ours, err := t.settle(a.Run, &a.Settle[i], &out)
 			if err != nil {
 				return err
 			}
@@ -60,7 +61,7 @@ func durable(a store.Advance) syncing {
 }
 
 // settle writes one result, if the item is still held under the claim named.
-func (t *tx) settle(run int64, s *store.Settlement) (ours bool, err error) {
+func (t *tx) settle(run int64, s *store.Settlement, out *store.Advanced) (ours bool, err error) {
 	v := s.Verdict
 	var job, scope, priority int64
 	none, err := missing(t.row("SELECT job, scope, priority FROM item WHERE id = ? AND claim = ? AND state = 3 AND attempt = ?",
@@ -82,6 +83,9 @@ func (t *tx) settle(run int64, s *store.Settlement) (ours bool, err error) {
 	}
 	t.moved(job, scope, jobs.Running, v.To)
 	t.note(job, lane, v)
+	if err := t.feed(job, started, s, out); err != nil {
+		return false, err
+	}
 	if v.To == jobs.Done {
 		t.tick(job, lane, s.Result.Duration)
 		return true, nil
@@ -172,51 +176,76 @@ func (t *tx) startAll(a store.Advance, out *store.Advanced) error {
 	if len(a.Start) == 0 {
 		return nil
 	}
-	u, err := t.inUse()
+	g, err := t.openGate(a.Limits)
 	if err != nil {
 		return err
 	}
 	for _, s := range a.Start {
-		full := store.Full{}
-		limit, limited := a.Limits.Lanes[s.Lane]
-		started := 0
-		for _, it := range s.Items {
-			if started == s.Want {
-				break
-			}
-			if full.Lane = limited && u.lane[s.Lane] >= limit; full.Lane {
-				break
-			}
-			job, err := t.jobID(it.Spec.Name)
-			if err != nil {
-				return err
-			}
-			if !u.fits(job, it.Spec, a.Limits) {
-				full.Passed++
-				continue
-			}
-			st, ours, err := t.start(a.Run, s.Lane, job, it)
-			if err != nil {
-				return err
-			}
-			if !ours {
-				out.Lost = append(out.Lost, it.Held)
-				continue
-			}
-			u.take(job, s.Lane, it.Spec)
-			out.Started = append(out.Started, st)
-			started++
-		}
-		if started < s.Want && (full.Lane || full.Passed > 0) {
-			full.InUse = u.lane[s.Lane]
-			if full.Lane {
-				if full.Holders, err = t.holders(s.Lane); err != nil {
-					return err
-				}
-			}
-			out.Full[s.Lane] = full
+		if err := t.startLane(g, a.Run, s, out); err != nil {
+			return err
 		}
 	}
+	return nil
+}
+
+func (t *tx) startLane(g *gate, run int64, s store.Start, out *store.Advanced) (err error) {
+	full := store.Full{}
+	started, paced := 0, false
+	for _, it := range s.Items {
+		if started == s.Want {
+			break
+		}
+		if full.Lane = g.laneFull(s.Lane); full.Lane {
+			break
+		}
+		job, err := t.jobID(it.Spec.Name)
+		if err != nil {
+			return err
+		}
+		switch g.bars(job, s.Lane, it.Spec) {
+		case free:
+		case barPool:
+			if err := g.squeeze(job, it.Spec); err != nil {
+				return err
+			}
+			full.Passed++
+			continue
+		default:
+			full.Passed++
+			continue
+		}
+		// The rate comes last: what is kept back by something else does not
+		// wait for its turn.
+		if wait, err := g.pace(job, it.Spec.Rate); err != nil {
+			return err
+		} else if wait > 0 {
+			out.Paced[it.Spec.Name], paced = wait, true
+			continue
+		}
+		st, ours, err := t.start(run, s.Lane, job, it)
+		if err != nil {
+			return err
+		}
+		if !ours {
+			out.Lost = append(out.Lost, it.Held)
+			continue
+		}
+		if err := g.take(job, s.Lane, it.Spec); err != nil {
+			return err
+		}
+		out.Started = append(out.Started, st)
+		started++
+	}
+	if started == s.Want || !full.Lane && full.Passed == 0 && !paced {
+		return nil
+	}
+	full.InUse = g.lane[s.Lane]
+	if full.Lane {
+		if full.Holders, err = t.holders(s.Lane); err != nil {
+			return err
+		}
+	}
+	out.Full[s.Lane] = full
 	return nil
 }
 

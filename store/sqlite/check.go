@@ -13,11 +13,11 @@ import (
 // and lets the engine examine its file.
 func (db *DB) Check(ctx context.Context) (h store.Health, err error) {
 	err = db.read(ctx, "doctor", func(s *snapshot) error {
-		h = store.Health{Path: db.path, Schema: schemaVersion, Bytes: sizeOf(db.path), WALBytes: sizeOf(db.path + "-wal")}
+		h = store.Health{Path: db.path, Schema: s.schema, Bytes: sizeOf(db.path), WALBytes: sizeOf(db.path + "-wal")}
 		if err := s.row("SELECT count(*) FROM item", nil, &h.Items); err != nil {
 			return err
 		}
-		for _, check := range []func(*store.Health) error{s.integrity, s.dangling, s.recount, s.held} {
+		for _, check := range []func(*store.Health) error{s.integrity, s.dangling, s.recount, s.unheld} {
 			if err := check(&h); err != nil {
 				return err
 			}
@@ -99,9 +99,9 @@ func (s *snapshot) recount(h *store.Health) error {
 		})
 }
 
-// held looks at claims and slots. What a dead run left is a note: the next
+// unheld looks at claims and slots. What a dead run left is a note: the next
 // run heals it.
-func (s *snapshot) held(h *store.Health) error {
+func (s *snapshot) unheld(h *store.Health) error {
 	counts := []struct {
 		query, text string
 		note        bool

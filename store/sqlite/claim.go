@@ -24,12 +24,12 @@ func (db *DB) Claim(ctx context.Context, c store.ClaimRequest) (store.Claim, err
 			return err
 		}
 		c.Max = min(c.Max, store.MaxRows-promoted)
-		use, err := t.inUse()
+		g, err := t.openGate(c.Limits)
 		if err != nil {
 			return err
 		}
-		out.InUse = use.lane[c.Lane]
-		if limit, ok := c.Limits.Lanes[c.Lane]; ok && out.InUse >= limit {
+		out.InUse = g.lane[c.Lane]
+		if g.laneFull(c.Lane) {
 			out.LaneFull = true
 			out.Holders, err = t.holders(c.Lane)
 			return err
@@ -38,19 +38,22 @@ func (db *DB) Claim(ctx context.Context, c store.ClaimRequest) (store.Claim, err
 		if err != nil {
 			return err
 		}
-		queues, passed, err := t.queues(c, use)
+		queues, err := t.queues(c)
 		if err != nil {
 			return err
 		}
-		out.Passed = passed
 		if queues, err = t.within(queues, scope); err != nil {
+			return err
+		}
+		if queues, err = g.admit(c.Lane, queues, &out); err != nil {
 			return err
 		}
 		if out.Items, err = t.share(queues, scope, c); err != nil {
 			return err
 		}
 		if len(out.Items) == 0 {
-			out.NextDue, err = t.nextDue(c, scope)
+			due, err := t.nextDue(c, scope)
+			out.NextDue = sooner(out.NextDue, due)
 			return err
 		}
 		out.ID, err = t.own(c, out.Items)
@@ -120,86 +123,12 @@ func (t *tx) promoteOf(job int64, limit int) (promoted int, err error) {
 	return promoted, err
 }
 
-// use is what is in flight in the whole database.
-type use struct {
-	lane map[string]int
-	job  map[int64]int
-	pool map[string]int
-}
-
-// inUse counts the slots. The table holds as many rows as are in flight, so
-// this is cheap, and it can't drift from the truth as a kept number could.
-func (t *tx) inUse() (use, error) {
-	u := use{lane: map[string]int{}, job: map[int64]int{}, pool: map[string]int{}}
-	err := t.rows("SELECT lane, job, uses, count(*) FROM slot GROUP BY lane, job, uses", nil, func(scan func(...any) error) error {
-		var lane, uses string
-		var job int64
-		var n int
-		if err := scan(&lane, &job, &uses, &n); err != nil {
-			return err
-		}
-		u.lane[lane] += n
-		u.job[job] += n
-		amounts, err := decodeUses(uses)
-		for pool, amount := range amounts {
-			u.pool[pool] += amount * n
-		}
-		return err
-	})
-	return u, err
-}
-
-func decodeUses(text string) (map[string]int, error) {
-	if text == "" {
-		return nil, nil
-	}
-	var m map[string]int
-	err := json.Unmarshal([]byte(text), &m)
-	return m, err
-}
-
-func encodeUses(m map[string]int) string {
-	if len(m) == 0 {
-		return ""
-	}
-	b, err := json.Marshal(m) // keys come sorted: equal uses are equal text
-	if err != nil {
-		panic(err) // a map of numbers always marshals
-	}
-	return string(b)
-}
-
-// fits says whether one more attempt of spec may start beside what is in use.
-func (u use) fits(job int64, spec *jobs.Spec, l store.Limits) bool {
-	if spec.InFlight > 0 && u.job[job] >= spec.InFlight {
-		return false
-	}
-	for pool, amount := range spec.Uses {
-		if size, ok := l.Pools[pool]; ok && u.pool[pool]+amount > size {
-			return false
-		}
-	}
-	return true
-}
-
-// take counts one more attempt of spec.
-func (u use) take(job int64, lane string, spec *jobs.Spec) {
-	u.lane[lane]++
-	u.job[job]++
-	for pool, amount := range spec.Uses {
-		u.pool[pool] += amount
-	}
-}
-
 // holders names who has the slots of a lane.
 func (t *tx) holders(lane string) ([]store.Holder, error) {
 	var hs []store.Holder
 	err := t.rows("SELECT run, min(started), count(*) FROM slot WHERE lane = ? GROUP BY run ORDER BY 2", []any{lane},
 		func(scan func(...any) error) error {
-			var h store.Holder
-			var since int64
-			err := scan(&h.Run, &since, &h.Slots)
-			h.Since = time.UnixMilli(since).UTC()
+			h, err := scanHolder(scan)
 			hs = append(hs, h)
 			return err
 		})
@@ -210,16 +139,20 @@ func (t *tx) holders(lane string) ([]store.Holder, error) {
 type queue struct {
 	job  int64
 	spec *jobs.Spec
+	most int // items that a claim may take of it; negative: no bound
+	// fewest: the breaker is half open, and the item goes first that has
+	// failed least often
+	fewest bool
 	// the last item seen, where the next look goes on
 	rank, id int64
 	items    []*jobs.Item
 	dry      bool
 }
 
-// queues lists the wanted jobs that have something ready and room to start
-// it, the one served longest ago first. The recursive walk touches one index
-// entry a job, not one an item.
-func (t *tx) queues(c store.ClaimRequest, u use) (qs []*queue, passed int, err error) {
+// queues lists the wanted jobs that have something ready, the one served
+// longest ago first. The recursive walk touches one index entry a job, not one
+// an item.
+func (t *tx) queues(c store.ClaimRequest) (qs []*queue, err error) {
 	wanted := make(map[string]*jobs.Spec, len(c.Jobs))
 	for _, s := range c.Jobs {
 		wanted[s.Name] = s
@@ -234,16 +167,12 @@ func (t *tx) queues(c store.ClaimRequest, u use) (qs []*queue, passed int, err e
 		if err := scan(&id, &name); err != nil {
 			return err
 		}
-		switch spec := wanted[name]; {
-		case spec == nil:
-		case u.fits(id, spec, c.Limits):
-			qs = append(qs, &queue{job: id, spec: spec, rank: -1 << 62})
-		default:
-			passed++
+		if spec := wanted[name]; spec != nil {
+			qs = append(qs, &queue{job: id, spec: spec, most: -1, rank: -1 << 62})
 		}
 		return nil
 	})
-	return qs, passed, err
+	return qs, err
 }
 
 // within leaves out the jobs that have nothing ready in a scope. The books
@@ -284,12 +213,15 @@ func (t *tx) share(qs []*queue, scope any, c store.ClaimRequest) ([]*jobs.Item, 
 				continue
 			}
 			n := min(each, left)
+			if q.most >= 0 {
+				n = min(n, q.most-len(q.items))
+			}
 			got, err := t.next(q, n, scope, c)
 			if err != nil {
 				return nil, err
 			}
 			left -= got
-			if q.dry = got < n; !q.dry {
+			if q.dry = got < n || q.most == len(q.items); !q.dry {
 				open++
 			}
 		}
@@ -319,6 +251,12 @@ func (t *tx) next(q *queue, n int, scope any, c store.ClaimRequest) (got int, er
 		args = append(args, scope)
 	}
 	query += " ORDER BY i.rank, i.id LIMIT ?"
+	if q.fewest {
+		// Among as many as a transaction may look at. What has not failed yet
+		// mostly stands first anyway: a retry is due later.
+		query = "SELECT * FROM (" + query + ") ORDER BY failures, rank, id LIMIT ?"
+		args = append(args, store.MaxRows)
+	}
 	err = t.rows(query, append(args, n+len(c.Skip)), func(scan func(...any) error) error {
 		it := &jobs.Item{Job: q.spec.Name, State: jobs.Claimed}
 		var rank, due int64

@@ -144,7 +144,7 @@ func (db *DB) draft(ctx context.Context, path string) (err error) {
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
 	for _, m := range migrations() {
-		if err := apply(ctx, conn, m); err != nil {
+		if err := db.apply(ctx, conn, m); err != nil {
 			return db.outward("creating", err)
 		}
 	}

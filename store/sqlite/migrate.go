@@ -7,13 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+
+	"batchq/store"
 )
 
 //go:embed migrations/*.sql
 var migrationFiles embed.FS
 
 // schemaVersion is the number of the newest migration, kept in user_version.
-const schemaVersion = 1
+const schemaVersion = 2
 
 type migration struct {
 	version int
@@ -40,7 +42,7 @@ func migrations() []migration {
 
 // apply runs one migration in one transaction. A process that was beaten to
 // it finds the version grown and does nothing.
-func apply(ctx context.Context, conn *sql.Conn, m migration) (err error) {
+func (db *DB) apply(ctx context.Context, conn *sql.Conn, m migration) (err error) {
 	if _, err := conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
@@ -55,6 +57,11 @@ func apply(ctx context.Context, conn *sql.Conn, m migration) (err error) {
 		return err
 	}
 	if version < m.version {
+		if version > 0 {
+			if err := db.refuseOlderRuns(ctx, conn, m.version); err != nil {
+				return err
+			}
+		}
 		if _, err := conn.ExecContext(ctx, m.sql); err != nil {
 			return fmt.Errorf("migration %d: %w", m.version, err)
 		}
@@ -67,13 +74,34 @@ func apply(ctx context.Context, conn *sql.Conn, m migration) (err error) {
 }
 
 // migrate brings an older file up to date, unless a run of an older schema is
-// at work on it: that one would meet tables it does not know.
+// at work on it: that one does not know the rules that come with new tables.
 func (db *DB) migrate(ctx context.Context) error {
 	for _, m := range migrations() {
-		err := db.patiently(ctx, func() error { return apply(ctx, db.conn, m) })
+		err := db.patiently(ctx, func() error { return db.apply(ctx, db.conn, m) })
 		if err != nil {
 			return db.outward("migrating", err)
 		}
 	}
 	return nil
+}
+
+// refuseOlderRuns is asked with the write lock in hand: no run can register
+// until the migration is through.
+func (db *DB) refuseOlderRuns(ctx context.Context, conn *sql.Conn, version int) error {
+	rows, err := conn.QueryContext(ctx, `SELECT id, token, pid, pid_start, boot, pid_ns, host FROM run
+		WHERE ended IS NULL AND schema < ? ORDER BY id`, version)
+	if err != nil {
+		return err
+	}
+	return drain(rows, func(scan func(...any) error) error {
+		var r store.RunInfo
+		if err := scan(&r.ID, &r.Token, &r.PID, &r.PIDStart, &r.BootID, &r.PIDNS, &r.Host); err != nil {
+			return err
+		}
+		if db.lives != nil && !db.lives(db.path, r) {
+			return nil
+		}
+		return &store.FileError{Path: db.path, Err: store.ErrOlderRun,
+			Detail: fmt.Sprintf("run %d, pid %d on %s", r.ID, r.PID, r.Host), Hint: "it was left as it is; wait until that run has ended, and try again"}
+	})
 }

@@ -33,6 +33,12 @@ type Options struct {
 	// commands that bring items in set it: a typo in --db must not look like
 	// an empty list.
 	Create bool
+	// Migrate brings the file of an older batchq up to date, which who only
+	// reads must not do. Create implies it.
+	Migrate bool
+	// Lives says whether a run of an older batchq, which forbids that, still
+	// lives; nil: every run that has not written its end.
+	Lives func(path string, r store.RunInfo) bool
 	// Now is the wall clock; nil means time.Now. Nothing else reads it.
 	Now func() time.Time
 	// Wait bounds the wait for a lock; 0 means a minute.
@@ -45,6 +51,7 @@ type DB struct {
 	path  string
 	now   func() time.Time
 	wait  time.Duration
+	lives func(path string, r store.RunInfo) bool
 	inode inode
 
 	pool *sql.DB
@@ -85,7 +92,7 @@ func Open(ctx context.Context, path string, o Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	db := &DB{path: path, now: o.Now, wait: o.Wait,
+	db := &DB{path: path, now: o.Now, wait: o.Wait, lives: o.Lives,
 		stmts: map[string]*sql.Stmt{}, jobs: names{}, scopes: names{}, specs: map[specKey]string{}}
 	if db.now == nil {
 		db.now = time.Now
@@ -114,7 +121,7 @@ func Open(ctx context.Context, path string, o Options) (*DB, error) {
 	case err != nil:
 		return nil, &store.FileError{Path: path, Err: store.ErrReadOnly, Detail: pathReason(err), Hint: "check the owner and mode of the file and its directory"}
 	}
-	if err := db.connect(ctx); err != nil {
+	if err := db.connect(ctx, o.Create || o.Migrate); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	return db, nil
@@ -194,8 +201,9 @@ func dsn(path, mode string, pragmas ...string) string {
 }
 
 // connect checks what the file is, through a connection that can't change
-// it, then opens the one for writing and brings the schema up to date.
-func (db *DB) connect(ctx context.Context) error {
+// it, then opens the one for writing and, where that is allowed, brings the
+// schema up to date.
+func (db *DB) connect(ctx context.Context, migrate bool) error {
 	alignSideFiles(db.path)
 	version, err := db.identify(ctx)
 	if err != nil {
@@ -219,7 +227,7 @@ func (db *DB) connect(ctx context.Context) error {
 	if err != nil {
 		return db.outward("opening", err)
 	}
-	if version < schemaVersion {
+	if migrate && version < schemaVersion {
 		return db.migrate(ctx)
 	}
 	return nil

@@ -12,6 +12,9 @@ import (
 type snapshot struct {
 	conn connection
 	now  int64
+	// schema is the file's: who only reads never migrates, and an older file
+	// may not have every table yet.
+	schema int
 }
 
 // connection is what a report needs of an *sql.Conn; tests look at its
@@ -47,7 +50,11 @@ func (db *DB) read(ctx context.Context, doing string, f func(*snapshot) error) e
 	if _, err := db.reader.ExecContext(ctx, "BEGIN DEFERRED"); err != nil {
 		return db.outward(doing, err)
 	}
-	err := f(&snapshot{conn: db.reader, now: db.now().UnixMilli()})
+	s := &snapshot{conn: db.reader, now: db.now().UnixMilli()}
+	err := s.row("PRAGMA user_version", nil, &s.schema)
+	if err == nil {
+		err = f(s)
+	}
 	// Nothing was written; ending the snapshot lets the log be folded in.
 	_, end := db.reader.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
 	return db.outward(doing, errors.Join(err, end))

@@ -64,6 +64,9 @@ func (db *DB) Stats(ctx context.Context) (out store.Stats, err error) {
 		if err := s.slots(&out); err != nil {
 			return err
 		}
+		if err := s.held(&out); err != nil {
+			return err
+		}
 		return s.runs(&out)
 	})
 	return out, err
@@ -86,13 +89,18 @@ func (s *snapshot) jobs(out *store.Stats) error {
 	if err != nil {
 		return err
 	}
+	breakers, err := s.breakers()
+	if err != nil {
+		return err
+	}
 	for i, x := range extras {
 		j := &out.Jobs[i]
 		if err := s.waiting(j, x.id, x.low, x.high); err != nil {
 			return err
 		}
+		j.Breaker = breakers[x.id]
 		c := &j.Counters
-		err := s.row(`SELECT coalesce(sum(done), 0), coalesce(sum(retries), 0), coalesce(sum(timeouts), 0), coalesce(sum(dead), 0), coalesce(sum(crashes), 0),
+		err = s.row(`SELECT coalesce(sum(done), 0), coalesce(sum(retries), 0), coalesce(sum(timeouts), 0), coalesce(sum(dead), 0), coalesce(sum(crashes), 0),
 			coalesce(sum(lapses), 0), coalesce(sum(stale), 0), coalesce(sum(duplicates), 0), coalesce(sum(conflicts), 0) FROM daily WHERE job = ?`,
 			[]any{x.id}, &c.Done, &c.Retries, &c.Timeouts, &c.Dead, &c.Crashes, &c.Lapses, &c.Stale, &c.Duplicates, &c.Conflicts)
 		if err != nil {
@@ -175,6 +183,18 @@ func (s *snapshot) slots(out *store.Stats) error {
 			out.Slots = append(out.Slots, r)
 			return err
 		})
+}
+
+// held reads what holds work back.
+func (s *snapshot) held(out *store.Stats) (err error) {
+	if s.schema < 2 {
+		return nil
+	}
+	if err := s.rows(pausesQuery, nil, scanPauses(&out.Pauses)); err != nil {
+		return err
+	}
+	out.Squeezed, err = s.squeezes()
+	return err
 }
 
 func (s *snapshot) runs(out *store.Stats) error {

@@ -277,7 +277,7 @@ func (x *machine) advance(t *rapid.T) {
 	}
 	got := must(x.db(t).Advance(x.w.ctx, a))(x.w)
 
-	want := store.Advanced{Full: map[string]store.Full{}}
+	want := store.Advanced{Full: map[string]store.Full{}, Paced: map[string]time.Duration{}}
 	for _, s := range a.Settle {
 		if !m.settle(s) {
 			want.Stale = append(want.Stale, s.Held)

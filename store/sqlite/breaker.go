@@ -1,0 +1,177 @@
+package sqlite
+
+import (
+	"time"
+
+	"batchq/jobs"
+	"batchq/store"
+)
+
+// breaker is one row of that table: a job whose items failed in a row.
+type breaker struct {
+	failed int
+	times  int
+	opened int64 // milliseconds; 0: closed
+	until  int64
+	reason string
+	trying int // attempts in flight that started since it opened
+}
+
+func (b *breaker) open() bool { return b.opened != 0 }
+
+// holds says whether nothing may start yet. One that opened in the future did
+// so before the clock was set back: it must not hold for longer than it was to.
+func (b *breaker) holds(now int64) bool { return now < b.until && now >= b.opened }
+
+// public is an open breaker as reports know it.
+func (b *breaker) public() *store.Breaker {
+	return &store.Breaker{Opened: time.UnixMilli(b.opened).UTC(), Until: time.UnixMilli(b.until).UTC(), Times: b.times, Reason: b.reason}
+}
+
+const breakerColumns = "failed, times, coalesce(opened, 0), coalesce(until, 0), reason"
+
+func (b *breaker) dest() []any { return []any{&b.failed, &b.times, &b.opened, &b.until, &b.reason} }
+
+// openBreakers reads those that are open or half open.
+func (t *tx) openBreakers() (map[int64]*breaker, error) {
+	open := map[int64]*breaker{}
+	err := t.rows("SELECT job, "+breakerColumns+" FROM breaker WHERE opened IS NOT NULL", nil, func(scan func(...any) error) error {
+		var job int64
+		b := &breaker{}
+		err := scan(append([]any{&job}, b.dest()...)...)
+		open[job] = b
+		return err
+	})
+	for job, b := range open {
+		if err := t.row("SELECT count(*) FROM slot WHERE job = ? AND started > ?", []any{job, b.opened}, &b.trying); err != nil {
+			return nil, err
+		}
+	}
+	return open, err
+}
+
+// trying notes the start of the one attempt that a half-open breaker allows.
+// What decides about a result is whether its attempt began after the breaker
+// opened, so that must be so also on a clock that was set back since.
+func (t *tx) trying(job int64, b *breaker) error {
+	b.trying++
+	if b.opened < t.now {
+		return nil
+	}
+	b.opened = t.now - 1
+	return t.exec("UPDATE breaker SET opened = ? WHERE job = ?", b.opened, job)
+}
+
+// feed tells a job's breaker of one result. Those of attempts that began before
+// it opened are old news: they neither close it nor hold the job longer.
+func (t *tx) feed(job, started int64, s *store.Settlement, out *store.Advanced) error {
+	failed := s.Breaker.Counts(s.Verdict)
+	if !failed && s.Verdict.To != jobs.Done {
+		return nil
+	}
+	b, err := t.breakerOf(job)
+	if err != nil {
+		return err
+	}
+	old := b != nil && b.open() && started <= b.opened
+	switch {
+	case old, !failed && b == nil:
+		return nil
+	case !failed:
+		return t.mend(job, b, out)
+	case b != nil && b.open():
+		return t.trip(job, b, s, out)
+	}
+	return t.streak(job, b, s, out)
+}
+
+// breakerOf reads a job's row; nil when there is none.
+func (t *tx) breakerOf(job int64) (*breaker, error) {
+	b := &breaker{}
+	none, err := missing(t.row("SELECT "+breakerColumns+" FROM breaker WHERE job = ?", []any{job}, b.dest()...))
+	if err != nil || none {
+		return nil, err
+	}
+	return b, nil
+}
+
+// mend forgets the failures: an item has succeeded.
+func (t *tx) mend(job int64, b *breaker, out *store.Advanced) error {
+	if b.open() {
+		name, err := t.jobName(job)
+		if err != nil {
+			return err
+		}
+		out.Mended = append(out.Mended, name)
+	}
+	return t.exec("DELETE FROM breaker WHERE job = ?", job) // its streak goes with it
+}
+
+// streak counts a failure of a closed breaker. The same item twice is one.
+func (t *tx) streak(job int64, b *breaker, s *store.Settlement, out *store.Advanced) error {
+	if b == nil {
+		b = &breaker{}
+		if err := t.exec("INSERT INTO breaker (job, failed, reason) VALUES (?, 0, '')", job); err != nil {
+			return err
+		}
+	}
+	n, err := t.change("INSERT INTO streak (job, item) VALUES (?, ?) ON CONFLICT DO NOTHING", job, s.Item)
+	if err != nil {
+		return err
+	}
+	b.failed += int(n)
+	if b.failed >= s.Breaker.Failures {
+		return t.trip(job, b, s, out)
+	}
+	return t.exec("UPDATE breaker SET failed = ?, reason = ? WHERE job = ?", b.failed, s.Verdict.Reason, job)
+}
+
+// trip holds the job back, for longer each time in a row.
+func (t *tx) trip(job int64, b *breaker, s *store.Settlement, out *store.Advanced) error {
+	name, err := t.jobName(job)
+	if err != nil {
+		return err
+	}
+	hold := s.Breaker.Hold(b.times + 1)
+	out.Tripped = append(out.Tripped, store.Tripped{Job: name, Failures: b.failed, For: hold, Reason: s.Verdict.Reason})
+	if err := t.exec("DELETE FROM streak WHERE job = ?", job); err != nil {
+		return err
+	}
+	return t.exec("UPDATE breaker SET failed = 0, times = ?, opened = ?, until = ?, reason = ? WHERE job = ?",
+		b.times+1, t.now, t.now+hold.Milliseconds(), s.Verdict.Reason, job)
+}
+
+// jobName is the name behind an id.
+func (t *tx) jobName(id int64) (name string, err error) {
+	return name, t.row("SELECT name FROM job WHERE id = ?", []any{id}, &name)
+}
+
+// breakers reads those that are open or half open, by job, for a report.
+func (s *snapshot) breakers() (map[int64]*store.Breaker, error) {
+	open := map[int64]*store.Breaker{}
+	if s.schema < 2 {
+		return open, nil
+	}
+	err := s.rows("SELECT job, "+breakerColumns+" FROM breaker WHERE opened IS NOT NULL", nil, func(scan func(...any) error) error {
+		var job int64
+		b := &breaker{}
+		err := scan(append([]any{&job}, b.dest()...)...)
+		open[job] = b.public()
+		return err
+	})
+	return open, err
+}
+
+// squeezes lists the jobs that are passed over for a full pool, the longest first.
+func (s *snapshot) squeezes() (all []store.Squeezed, err error) {
+	err = s.rows("SELECT j.name, q.since FROM squeeze q JOIN job j ON j.id = q.job WHERE q.until > ?1 AND q.since <= ?1 ORDER BY q.since, q.job",
+		[]any{s.now}, func(scan func(...any) error) error {
+			var one store.Squeezed
+			var since int64
+			err := scan(&one.Job, &since)
+			one.Since = time.UnixMilli(since).UTC()
+			all = append(all, one)
+			return err
+		})
+	return all, err
+}

@@ -1,0 +1,300 @@
+package sqlite
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	"batchq/jobs"
+	"batchq/store"
+)
+
+// gate decides what may start now. It is opened in the transaction that claims
+// or starts, against one count of what is in flight in the whole database, and
+// against what holds work back: pauses, breakers, rates, kept pools. The table
+// of slots holds as many rows as are in flight, so the count is cheap, and it
+// can't drift from the truth as a kept number could.
+type gate struct {
+	t      *tx
+	limits store.Limits
+	lane   map[string]int
+	job    map[int64]int
+	pool   map[string]int
+
+	pauses   []store.Pause
+	breakers map[int64]*breaker // those that are open or half open
+	squeezed map[int64]*squeeze
+	keeper   int64           // the job for which pools are kept free; 0: none
+	paces    map[int64]int64 // job → next start at an even pace, microseconds
+}
+
+// bar is what keeps a job from starting one more attempt.
+type bar uint8
+
+const (
+	free     bar = iota
+	barPause     // its lane, it, or everything is paused
+	barBreaker
+	barJob  // its own limit is full
+	barPool // a pool is full, or kept free for another job
+	barRate // it is too soon
+)
+
+func (t *tx) openGate(l store.Limits) (*gate, error) {
+	g := &gate{t: t, limits: l, lane: map[string]int{}, job: map[int64]int{}, pool: map[string]int{}, paces: map[int64]int64{}}
+	err := t.rows("SELECT lane, job, uses, count(*) FROM slot GROUP BY lane, job, uses", nil, func(scan func(...any) error) error {
+		var lane, uses string
+		var job int64
+		var n int
+		if err := scan(&lane, &job, &uses, &n); err != nil {
+			return err
+		}
+		g.lane[lane] += n
+		g.job[job] += n
+		amounts, err := decodeUses(uses)
+		for pool, amount := range amounts {
+			g.pool[pool] += amount * n
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if g.pauses, err = t.pauses(); err != nil {
+		return nil, err
+	}
+	if g.breakers, err = t.openBreakers(); err != nil {
+		return nil, err
+	}
+	return g, g.loadSqueezes()
+}
+
+func decodeUses(text string) (map[string]int, error) {
+	if text == "" {
+		return nil, nil
+	}
+	var m map[string]int
+	err := json.Unmarshal([]byte(text), &m)
+	return m, err
+}
+
+func encodeUses(m map[string]int) string {
+	if len(m) == 0 {
+		return ""
+	}
+	b, err := json.Marshal(m) // keys come sorted: equal uses are equal text
+	if err != nil {
+		panic(err) // a map of numbers always marshals
+	}
+	return string(b)
+}
+
+// laneFull says whether no slot of a lane is free.
+func (g *gate) laneFull(lane string) bool {
+	limit, limited := g.limits.Lanes[lane]
+	return limited && g.lane[lane] >= limit
+}
+
+// pauseOf returns what pauses a job of a lane; nil when nothing does.
+func (g *gate) pauseOf(lane, job string) *store.Pause {
+	for i, p := range g.pauses {
+		if p.Job == "" && p.Lane == "" || p.Lane != "" && p.Lane == lane || p.Job != "" && p.Job == job {
+			return &g.pauses[i]
+		}
+	}
+	return nil
+}
+
+// bars says what keeps one more attempt of spec from starting in a lane. A
+// rate is not asked here: see pace.
+func (g *gate) bars(job int64, lane string, spec *jobs.Spec) bar {
+	switch b := g.breakers[job]; {
+	case g.pauseOf(lane, spec.Name) != nil:
+		return barPause
+	case b != nil && (b.holds(g.t.now) || b.trying > 0):
+		return barBreaker
+	case spec.InFlight > 0 && g.job[job] >= spec.InFlight:
+		return barJob
+	case !g.poolsFit(job, spec):
+		return barPool
+	}
+	return free
+}
+
+// poolsFit says whether the pools have room for one more attempt of spec, and
+// for one of the job for which they are kept free.
+func (g *gate) poolsFit(job int64, spec *jobs.Spec) bool {
+	var kept map[string]int
+	if g.keeper != 0 && g.keeper != job {
+		kept = g.squeezed[g.keeper].uses
+	}
+	for pool, amount := range spec.Uses {
+		if size, ok := g.limits.Pools[pool]; ok && g.pool[pool]+amount+kept[pool] > size {
+			return false
+		}
+	}
+	return true
+}
+
+// take counts one more attempt of spec that starts now.
+func (g *gate) take(job int64, lane string, spec *jobs.Spec) error {
+	g.lane[lane]++
+	g.job[job]++
+	for pool, amount := range spec.Uses {
+		g.pool[pool] += amount
+	}
+	if err := g.tookPace(job, spec.Rate); err != nil {
+		return err
+	}
+	if b := g.breakers[job]; b != nil {
+		if err := g.t.trying(job, b); err != nil {
+			return err
+		}
+	}
+	return g.foundRoom(job)
+}
+
+// admit leaves the jobs that may start something now, and notes in out why the
+// others may not.
+func (g *gate) admit(lane string, qs []*queue, out *store.Claim) (some []*queue, err error) {
+	for _, q := range qs {
+		b := g.breakers[q.job]
+		switch g.bars(q.job, lane, q.spec) {
+		case barPause:
+			p := g.pauseOf(lane, q.spec.Name)
+			h := store.Hold{Pause: p, Job: q.spec.Name}
+			if p.Job == "" {
+				h.Job = "" // said once, not for each job of the lane
+			}
+			if h.Job != "" || !slices.ContainsFunc(out.Holds, func(h store.Hold) bool { return h.Job == "" }) {
+				out.Holds = append(out.Holds, h)
+			}
+		case barBreaker:
+			out.Holds = append(out.Holds, store.Hold{Job: q.spec.Name, Breaker: b.public()})
+			if b.holds(g.t.now) {
+				out.NextDue = sooner(out.NextDue, time.Duration(b.until-g.t.now)*time.Millisecond)
+			}
+		case barJob:
+			out.Passed++
+		case barPool:
+			out.Passed++
+			if err := g.squeeze(q.job, q.spec); err != nil {
+				return nil, err
+			}
+		default:
+			q.most = q.spec.Rate.Within(rateHeld)
+			if b != nil {
+				q.most, q.fewest = 1, true
+			}
+			some = append(some, q)
+		}
+	}
+	return some, nil
+}
+
+// rateHeld is how much of a job with a rate a claim takes: as much as may start
+// in this time. More would only fill the batch that other jobs could use.
+const rateHeld = 5 * time.Second
+
+// sooner is the smaller of two waits; a negative one is none.
+func sooner(a, b time.Duration) time.Duration {
+	if a < 0 || b >= 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// pace is how long it is until a job with a rate may start one more attempt;
+// 0: now. The even pace is kept as the time of the next start, which each start
+// moves on by one interval; a start may come RateSlack before it.
+func (g *gate) pace(job int64, r jobs.Rate) (time.Duration, error) {
+	if r.Count == 0 {
+		return 0, nil
+	}
+	next, known := g.paces[job]
+	if !known {
+		if _, err := missing(g.t.row("SELECT next FROM pace WHERE job = ?", []any{job}, &next)); err != nil {
+			return 0, err
+		}
+		now := g.t.now * 1000
+		// Further than one start could have moved it, it was written before
+		// the clock was set back, or under another rate.
+		if next > now+(jobs.RateSlack+r.Interval()).Microseconds() {
+			next = now
+		}
+		g.paces[job] = next
+	}
+	return max(0, time.Duration(next-g.t.now*1000)*time.Microsecond-jobs.RateSlack), nil
+}
+
+func (g *gate) tookPace(job int64, r jobs.Rate) error {
+	if r.Count == 0 {
+		return nil
+	}
+	next := max(g.paces[job], g.t.now*1000) + r.Interval().Microseconds()
+	g.paces[job] = next
+	return g.t.exec("INSERT INTO pace (job, next) VALUES (?, ?) ON CONFLICT DO UPDATE SET next = excluded.next", job, next)
+}
+
+// squeeze is a job that is passed over for a full pool.
+type squeeze struct {
+	since, until int64
+	uses         map[string]int
+}
+
+// loadSqueezes reads which jobs are squeezed and finds the one for which pools
+// are kept: the one that has waited longest, longer than patience. Only one at
+// a time, or two could keep a pool from each other for ever.
+func (g *gate) loadSqueezes() error {
+	g.squeezed = map[int64]*squeeze{}
+	patience := g.limits.Patience.Milliseconds()
+	return g.t.rows("SELECT job, since, until, uses FROM squeeze ORDER BY since, job", nil, func(scan func(...any) error) error {
+		var job int64
+		var s squeeze
+		var uses string
+		if err := scan(&job, &s.since, &s.until, &uses); err != nil {
+			return err
+		}
+		var err error
+		s.uses, err = decodeUses(uses)
+		// Nobody has wanted it for a while, or the clock was set back since.
+		if s.until <= g.t.now || s.since > g.t.now || s.until > g.t.now+patience {
+			return err
+		}
+		g.squeezed[job] = &s
+		if patience > 0 && g.keeper == 0 && g.t.now-s.since >= patience {
+			g.keeper = job
+		}
+		return err
+	})
+}
+
+// squeeze notes that a job was passed over for a full pool. The note lasts for
+// as long as the patience, and is written anew when half of it is over: so it
+// ends by itself when no run wants the job any more.
+func (g *gate) squeeze(job int64, spec *jobs.Spec) error {
+	patience := g.limits.Patience.Milliseconds()
+	s := g.squeezed[job]
+	if patience == 0 || s != nil && s.until-g.t.now > patience/2 {
+		return nil
+	}
+	if s == nil {
+		s = &squeeze{since: g.t.now}
+		g.squeezed[job] = s
+	}
+	s.until, s.uses = g.t.now+patience, spec.Uses
+	return g.t.exec(`INSERT INTO squeeze (job, since, until, uses) VALUES (?, ?, ?, ?)
+		ON CONFLICT DO UPDATE SET since = excluded.since, until = excluded.until, uses = excluded.uses`, job, s.since, s.until, encodeUses(spec.Uses))
+}
+
+// foundRoom forgets that a job was squeezed.
+func (g *gate) foundRoom(job int64) error {
+	if g.squeezed[job] == nil {
+		return nil
+	}
+	delete(g.squeezed, job)
+	if g.keeper == job {
+		g.keeper = 0 // the next one's turn comes with the next transaction
+	}
+	return g.t.exec("DELETE FROM squeeze WHERE job = ?", job)
+}
