@@ -103,6 +103,23 @@ func (a *app) database() (path, source string, err error) {
 	return path, source, nil
 }
 
+// sameDatabase says whether the configuration still leads to the database that
+// a run has open: it can't change under it.
+func (a *app) sameDatabase(path string) error {
+	named, source, err := a.database()
+	if err != nil {
+		return err
+	}
+	open, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if info, err := os.Stat(named); err != nil || !os.SameFile(info, open) {
+		return fmt.Errorf("the database is %s now (from %s), and this run has %s open: stop it and start another", named, source, path)
+	}
+	return nil
+}
+
 // access is what a command wants of the database.
 type access int8
 

@@ -11,6 +11,7 @@ import (
 type policyFlags struct {
 	flags  *pflag.FlagSet
 	policy jobs.Policy // what was given, and nothing else
+	rate   jobs.Rate
 }
 
 func (p *policyFlags) register(f *pflag.FlagSet) {
@@ -21,11 +22,13 @@ func (p *policyFlags) register(f *pflag.FlagSet) {
 	f.IntVar(&p.policy.MaxCrashes, "max-crashes", 0, "crashes of its run at which an item goes to the dead-letter list (3)")
 	durationVar(f, &p.policy.BackoffBase, "backoff-base", "longest delay before the first retry; doubles with each (10s)")
 	durationVar(f, &p.policy.BackoffCap, "backoff-cap", "longest delay before any retry (15m)")
+	f.Var(rateValue{&p.rate}, "rate", `most attempts of a job that may start in a time, over all runs, like "20/s"`)
 }
 
-// apply changes what the flags name in a job's policy, and says as a usage
-// error what then makes no sense.
-func (p *policyFlags) apply(to *jobs.Policy) error {
+// apply changes what the flags name in a job, and says as a usage error what
+// then makes no sense.
+func (p *policyFlags) apply(spec *jobs.Spec) error {
+	to := &spec.Policy
 	given := func(name string) bool { return p.flags.Changed(name) }
 	if given("timeout") {
 		to.Timeout = p.policy.Timeout
@@ -52,8 +55,30 @@ func (p *policyFlags) apply(to *jobs.Policy) error {
 			to.BackoffBase = min(to.BackoffBase, to.BackoffCap)
 		}
 	}
+	if given("rate") {
+		spec.Rate = p.rate
+	}
 	if err := to.Validate(); err != nil {
 		return usagef("%w", err)
 	}
 	return nil
 }
+
+// rateValue is a flag's value that is written as in batchq.toml ("20/s").
+type rateValue struct {
+	at *jobs.Rate
+}
+
+func (r rateValue) Set(s string) (err error) {
+	*r.at, err = jobs.ParseRate(s)
+	return err
+}
+
+func (r rateValue) String() string {
+	if r.at == nil { // pflag asks a zero value for what it need not show
+		return ""
+	}
+	return r.at.String()
+}
+
+func (r rateValue) Type() string { return "RATE" }

@@ -14,6 +14,10 @@ type stops struct {
 	soft, hard context.Context
 	first      atomic.Int64 // the signal that asked; 0: none yet
 	close      func()
+
+	got     chan os.Signal
+	follows atomic.Bool   // HUP asks for the configuration to be read again
+	reloads chan struct{} // it did
 }
 
 // listen turns signals into stops. A HUP or INT that was ignored when the
@@ -21,21 +25,22 @@ type stops struct {
 func listen(parent context.Context) *stops {
 	soft, ask := context.WithCancel(parent)
 	hard, insist := context.WithCancel(context.WithoutCancel(parent))
-	s := &stops{soft: soft, hard: hard}
+	s := &stops{soft: soft, hard: hard, got: make(chan os.Signal, 2), reloads: make(chan struct{}, 1)}
 	wanted := []os.Signal{syscall.SIGTERM, syscall.SIGTSTP}
 	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGHUP} {
 		if !signal.Ignored(sig) {
 			wanted = append(wanted, sig)
 		}
 	}
-	got := make(chan os.Signal, 2)
-	signal.Notify(got, wanted...)
+	signal.Notify(s.got, wanted...)
 	gone := make(chan struct{})
 	go func() {
 		for {
 			select {
-			case sig := <-got:
-				if s.first.CompareAndSwap(0, int64(sig.(syscall.Signal))) {
+			case sig := <-s.got:
+				if sig == syscall.SIGHUP && s.follows.Load() {
+					s.reload()
+				} else if s.first.CompareAndSwap(0, int64(sig.(syscall.Signal))) {
 					ask()
 				} else {
 					insist()
@@ -46,12 +51,28 @@ func listen(parent context.Context) *stops {
 		}
 	}()
 	s.close = func() {
-		signal.Stop(got)
+		signal.Stop(s.got)
 		close(gone)
 		ask()
 		insist()
 	}
 	return s
+}
+
+// follow makes HUP ask for a reload instead of a stop, as it does of daemons,
+// and returns where that is told. A HUP that was ignored when the program
+// started is heard then: it can end nothing any more.
+func (s *stops) follow() <-chan struct{} {
+	s.follows.Store(true)
+	signal.Notify(s.got, syscall.SIGHUP)
+	return s.reloads
+}
+
+func (s *stops) reload() {
+	select {
+	case s.reloads <- struct{}{}:
+	default: // one is asked for already, and reads what is there now
+	}
 }
 
 // signal is the one that asked for the stop; 0 when none did.

@@ -35,12 +35,16 @@ A COMMAND after -- goes with exactly one JOB and takes the place of its
 handler. {} stands for the item ({key}, {scope}, {job}, {attempt} and {.field}
 work too); without any of these the item is appended, as xargs does. The job
 runs in the lane serial, one item at a time, unless batchq.toml or --lane says
-otherwise.`,
+otherwise.
+
+With --follow it stays when nothing is ready, and works what comes within a
+second. HUP makes it read batchq.toml again; TERM lets what runs finish.`,
 		Example: `  batchq work                                   # every job of batchq.toml
   batchq work settlement --scope @today         # one job, today's items
   batchq work thumbs -- ./thumbnail.sh {}       # a command of the moment
   batchq work thumbs --lane parallel -j 4 -- ./thumbnail.sh {}
   batchq work thumbs --dry-run -- ./thumbnail.sh {}   # what would run, and where
+  batchq work --follow                          # a service: work what comes
   batchq work settlement --wait --stop-after 20 && ./close-day.sh
   batchq work -q; r=$?; [ $r = 75 ] || exit $r  # cron: what is left is the next run's`,
 		Args: func(*cobra.Command, []string) error { return nil }, // plan says what is wrong
@@ -68,6 +72,7 @@ type workOptions struct {
 	maxRuntime time.Duration
 	scope      string
 	wait       bool
+	follow     bool
 	dryRun     bool
 	print      bool
 	logDir     string
@@ -87,6 +92,7 @@ func (o *workOptions) register(f *pflag.FlagSet) {
 	durationVar(f, &o.maxRuntime, "max-runtime", "start nothing more after this time; what runs may finish")
 	f.StringVar(&o.scope, "scope", "", "only items of this `SCOPE`; @today, @yesterday and @hour are expanded")
 	f.BoolVar(&o.wait, "wait", false, "stay until all that was asked for is settled, whoever holds it")
+	f.BoolVar(&o.follow, "follow", false, "stay until told to stop, and work what comes; HUP reads batchq.toml again")
 	f.BoolVar(&o.dryRun, "dry-run", false, "say what would run where, and run nothing")
 	f.BoolVar(&o.print, "print", false, "show each item's output, unmixed, when it ends")
 	f.StringVar(&o.logDir, "log-dir", "", "keep each attempt's whole output in a file below `DIR`")
@@ -126,13 +132,38 @@ func (o *workOptions) run(ctx context.Context, a *app) (err error) {
 	if o.dryRun {
 		return a.rehearse(ctx, queue, plan)
 	}
+	if o.follow {
+		plan.Follow, plan.Reread = true, func() (worker.Plan, error) { return o.reread(a, queue.Path()) }
+	}
 	return a.work(ctx, queue, plan)
+}
+
+// reread is what a run that follows does from now on, after a HUP. On an error
+// what was read before stays.
+func (o *workOptions) reread(a *app, path string) (worker.Plan, error) {
+	before := a.loaded
+	a.loaded = nil
+	plan, err := o.plan(a)
+	if err == nil {
+		err = a.sameDatabase(path)
+	}
+	if err != nil {
+		a.loaded = before
+		return plan, err
+	}
+	for _, note := range a.loaded.Notes {
+		a.out.note("%s", note)
+	}
+	return plan, nil
 }
 
 // work registers a run, works the plan and says what came of it.
 func (a *app) work(ctx context.Context, queue *sqlite.DB, plan worker.Plan) (err error) {
 	s := listen(ctx)
 	defer s.close()
+	if plan.Follow {
+		plan.Reload = s.follow()
+	}
 	// The heartbeat has a connection of its own: it never waits for a write
 	// of the loop.
 	own, err := sqlite.Open(ctx, queue.Path(), sqlite.Options{Now: a.now})
@@ -216,6 +247,9 @@ func outcomeOf(s *stops, sum worker.Summary, err error) string {
 
 // summarize prints what the run did and picks the exit status.
 func (a *app) summarize(s *stops, sum worker.Summary, plan worker.Plan) error {
+	for _, h := range sum.Holds {
+		a.out.note("%s", report.Held(h, a.now()))
+	}
 	for _, f := range sum.FullLanes {
 		a.out.note("%s", report.LaneFull(f.Name, f.InUse, f.Slots, f.Holders, a.now()))
 	}
@@ -244,5 +278,5 @@ func (a *app) summarize(s *stops, sum worker.Summary, plan worker.Plan) error {
 // numbers is a summary for report, which does not know the worker.
 func numbers(s worker.Summary) report.Work {
 	return report.Work{Done: s.Done, Retried: s.Retried, Dead: s.Dead, Deferred: s.Deferred, Interrupted: s.Interrupted,
-		Stale: s.Stale, Batches: s.Claims, Broken: s.Broken, Halted: s.Halted, Left: s.Books}
+		Stale: s.Stale, Batches: s.Claims, Broken: s.Broken, Halted: s.Halted, Holds: s.Holds, Left: s.Books}
 }

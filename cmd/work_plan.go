@@ -38,12 +38,17 @@ func (o *workOptions) plan(a *app) (worker.Plan, error) {
 		p.Scope = &scope
 		a.warnLiteral(scope)
 	}
+	for _, with := range []string{"wait", "once", "limit", "dry-run"} {
+		if err := exclusive(o.flags, "follow", with); err != nil {
+			return p, err
+		}
+	}
 	specs, err := o.specs(cfg)
 	if err != nil {
 		return p, err
 	}
 	for _, s := range specs {
-		if err := o.policy.apply(&s.Policy); err != nil {
+		if err := o.policy.apply(s); err != nil {
 			return p, err
 		}
 		a.warnBraces(s)

@@ -19,6 +19,7 @@ type Work struct {
 	Batches     int               // claims taken
 	Broken      map[string]string // jobs that can't be run, and why
 	Halted      map[string]string // jobs left alone after failures in a row
+	Holds       []store.Hold      // what was paused or held by a breaker at its end
 	Left        store.Counts      // the books of what was asked for
 }
 
@@ -70,6 +71,7 @@ type workedJSON struct {
 	Batches       int               `json:"batches"`
 	Broken        map[string]string `json:"broken"`
 	Halted        map[string]string `json:"halted"`
+	Holds         []holdJSON        `json:"holds"`
 	Left          leftJSON          `json:"left"`
 	InDLQ         int64             `json:"in_dlq"` // dead items of what was asked for, whoever set them aside
 }
@@ -87,7 +89,7 @@ type leftJSON struct {
 func NewWorked(w Work) any {
 	c := w.Left
 	return workedJSON{SchemaVersion: SchemaVersion, Done: w.Done, Retried: w.Retried, Dead: w.Dead, Deferred: w.Deferred,
-		Interrupted: w.Interrupted, Stale: w.Stale, Batches: w.Batches, Broken: w.Broken, Halted: w.Halted,
+		Interrupted: w.Interrupted, Stale: w.Stale, Batches: w.Batches, Broken: w.Broken, Halted: w.Halted, Holds: holdsJSON(w.Holds),
 		Left:  leftJSON{Total: c.Left(), Ready: c.Ready, Delayed: c.Delayed, Claimed: c.Claimed, Running: c.Running},
 		InDLQ: c.Dead}
 }

@@ -80,6 +80,7 @@ var keys = []Key{
 	{"lane", both, `"serial"`, "--lane", "where its items run; one that is not declared means serial", nameAt(func(t *target) *string { return &t.spec.Lane })},
 	{"uses", both, "", "", "what one attempt takes of each pool, like { db = 7 }; a job's replaces that of [defaults]", amountsAt(func(t *target) *map[string]int { return &t.spec.Uses })},
 	{"in_flight", both, "", "-j", "most attempts of the job at once; omitted: the lane's limit", countAt(func(t *target) *int { return &t.spec.InFlight })},
+	{"rate", both, "", "--rate", `most attempts of the job that may start in a time, over all runs, like "20/s"; omitted: no bound`, rateAt(func(t *target) *jobs.Rate { return &t.spec.Rate })},
 	{"scope", both, `""`, "--scope", "the scope of what is enqueued; @today, @yesterday and @hour are expanded", scopeAt(func(t *target) *string { return &t.spec.Scope })},
 	{"priority", both, "0", "--priority", "each step is a head start of one minute", integerAt(-jobs.MaxPriority, jobs.MaxPriority, func(t *target) *int { return &t.spec.Priority })},
 	{"dir", both, "", "", "working directory, relative to this file; omitted: this file's directory", pathAt(func(t *target) *string { return &t.spec.Handler.Dir })},
@@ -99,6 +100,8 @@ var keys = []Key{
 	{"exit_codes.permanent", both, "[64, 65, 66, 67, 68, 70, 72, 73, 76, 77, 78, 100, 112]", "", "exit codes that no repetition cures: dead at once", numbersAt(func(t *target) *[]int { return &t.spec.Policy.Codes.Permanent })},
 	{"exit_codes.otherwise", both, `"retry"`, "", `what every other exit code means: "done", "retry" or "permanent"`, stringAt(func(t *target) *jobs.Class { return &t.spec.Policy.Codes.Otherwise })},
 	{"on_crash", both, `"retry"`, "", `when the outcome is unknown: "retry", or "dead" for what must not be repeated`, stringAt(func(t *target) *jobs.OnCrash { return &t.spec.Policy.OnCrash })},
+	{"breaker.failures", both, "10", "", "different items in a row that fail before the job is held back; 0: never", numberAt(func(t *target) *int { return &t.spec.Policy.Breaker.Failures })},
+	{"breaker.cooldown", both, `"1m"`, "", "how long it is held back; doubles with each time in a row", durationAt(func(t *target) *time.Duration { return &t.spec.Policy.Breaker.Cooldown })},
 }
 
 // findKey returns the key called name that may stand in place; nil when there

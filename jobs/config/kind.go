@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"batchq/jobs"
+
 	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
 )
@@ -135,6 +137,11 @@ func positiveAt(field func(*target) *time.Duration) kind {
 		}
 		return d, reason
 	})
+}
+
+// rateAt reads how many attempts may start within a time.
+func rateAt(field func(*target) *jobs.Rate) kind {
+	return scalar("rate", field, rateOf)
 }
 
 // argvAt reads a program and its arguments.
@@ -284,6 +291,26 @@ func durationOf(n *node) (d time.Duration, reason string) {
 		return 0, err.Error()
 	}
 	return d, ""
+}
+
+func rateOf(n *node) (rate jobs.Rate, reason string) {
+	if n.kind == unstable.Integer {
+		if v, reason := intOf(n, 1, maxCount); reason == "" {
+			return rate, fmt.Sprintf(`%d of what time: write a string like "%d/s"`, v, v)
+		}
+	}
+	s, reason := stringOf(n)
+	if reason != "" {
+		return rate, reason
+	}
+	if len(s) > maxShown {
+		return rate, show(s) + " is no rate" // whose own error would repeat it all
+	}
+	rate, err := jobs.ParseRate(s)
+	if err != nil {
+		return rate, err.Error()
+	}
+	return rate, ""
 }
 
 // quotedOr lists words for a sentence: "a", "b" or "c".

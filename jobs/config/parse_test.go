@@ -74,14 +74,15 @@ func TestParse_EveryKey(t *testing.T) {
 			Command: []string{"/bin/true"}, Dir: "/etc/app/work", Stdin: "none",
 			Env: map[string]string{"TZ": "UTC", "LANG": "C"},
 		},
-		Lane: "wide", Uses: map[string]int{"db": 2}, InFlight: 3, Scope: "eu-@today", Priority: -1,
+		Lane: "wide", Uses: map[string]int{"db": 2}, InFlight: 3, Rate: jobs.Rate{Count: 20, Per: time.Second}, Scope: "eu-@today", Priority: -1,
 		Policy: jobs.Policy{
 			Timeout: 7 * 24 * time.Hour, KillAfter: 10 * time.Second, MaxAttempts: 5, MaxCrashes: 2,
 			BackoffBase: time.Second, BackoffCap: time.Minute, RetryAfterCap: 2 * time.Hour, DeferCap: 7,
 			Codes:   jobs.ExitCodes{Done: []int{3}, Retry: []int{75}, Permanent: []int{64, 65}, Otherwise: "permanent"},
 			OnCrash: "dead",
+			Breaker: jobs.Breaker{Failures: 4, Cooldown: 30 * time.Second},
 		},
-		Source: "batchq.toml:38",
+		Source: "batchq.toml:41",
 	}
 	diff(t, cfg.Jobs["plain"], &plain)
 	diff(t, cfg.Jobs["own"], &jobs.Spec{
@@ -90,18 +91,20 @@ func TestParse_EveryKey(t *testing.T) {
 			Shell: `echo "$1"`, Dir: "/srv", Stdin: "payload",
 			Env: map[string]string{"TZ": "UTC", "LANG": "", "EXTRA": "x"}, // added to [defaults]
 		},
-		Lane: "serial", Uses: map[string]int{}, InFlight: 1, Scope: "fixed", Priority: 5, // uses: replaced
+		Lane: "serial", Uses: map[string]int{}, InFlight: 1, // uses: replaced
+		Rate: jobs.Rate{Count: 3, Per: 10 * time.Second}, Scope: "fixed", Priority: 5,
 		Policy: jobs.Policy{
 			MaxAttempts: 1, MaxCrashes: 1,
 			BackoffBase: time.Second, BackoffCap: 30 * time.Second, // one overridden, one not
 			Codes:   jobs.ExitCodes{Retry: []int{75}, Permanent: []int{64, 65}, Otherwise: "done"},
 			OnCrash: "retry",
+			Breaker: jobs.Breaker{Failures: 0, Cooldown: 30 * time.Second}, // likewise
 		},
-		Source: "batchq.toml:41",
+		Source: "batchq.toml:44",
 	})
 	fees := cfg.Jobs["eu.fees"]
 	diff(t, fees.Uses, map[string]int{"api": 3, "db": 4})
-	diff(t, fees.Source, "batchq.toml:69")
+	diff(t, fees.Source, "batchq.toml:76")
 
 	// What no job may do to another, or to the base: share a map or a list.
 	cfg.Jobs["plain"].Handler.Env["TZ"] = "changed"

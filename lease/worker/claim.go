@@ -49,10 +49,13 @@ func (w *Worker) claim() (took bool, err error) {
 // lacks says whether the lane has a free slot that nothing which it holds can
 // fill. Of items whose run has died under them, one at a time can start.
 func (w *Worker) lacks(l *lane) bool {
-	free, seen := l.free(), false
+	free, seen, now := l.free(), false, time.Now()
 	for _, h := range l.held {
 		if free == 0 {
 			return false
+		}
+		if w.jobs[h.item.Job].paced(now) {
+			continue
 		}
 		if h.item.Crashes > 0 {
 			if seen || w.crashedInFlight() {
@@ -93,8 +96,10 @@ func (w *Worker) leaveAlone() map[int64]bool {
 
 func (w *Worker) claimLane(l *lane, n int) (took bool, err error) {
 	var specs []*jobs.Spec
+	now := time.Now()
 	for _, s := range l.Jobs {
-		if w.jobs[s.Name].out == "" {
+		// More of a job that has to wait for its rate would only fill the batch.
+		if j := w.jobs[s.Name]; j.out == "" && !(j.paced(now) && l.has(s.Name)) {
 			specs = append(specs, s)
 		}
 	}
@@ -117,7 +122,7 @@ func (w *Worker) claimLane(l *lane, n int) (took bool, err error) {
 		return false, err
 	}
 	w.failing = false
-	l.look, l.full, l.passed = false, nil, c.Passed > 0
+	l.look, l.full, l.passed, l.holds = false, nil, c.Passed > 0, c.Holds
 	if c.LaneFull {
 		l.full = &FullLane{Name: l.Name, Slots: l.Slots, InUse: c.InUse, Holders: c.Holders}
 		return false, nil

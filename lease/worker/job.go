@@ -2,6 +2,7 @@ package worker
 
 import (
 	"fmt"
+	"time"
 
 	"batchq/jobs"
 )
@@ -16,6 +17,7 @@ type job struct {
 	suspects map[int64]string // items that ended with 126/127 before that, and the reason
 	failed   map[int64]bool   // different items that failed in a row
 	misread  bool             // a person was told of an answer that could not be read
+	paceAt   time.Time        // when its rate lets the next one start; zero: at once, for all we know
 	out      string           // why the run starts nothing of it any more; "" while it does
 }
 
@@ -42,6 +44,9 @@ func (j *job) judge(it *jobs.Item, r jobs.Result, random func() float64) jobs.Ve
 	}
 	return v
 }
+
+// paced says whether the job's rate lets nothing start yet.
+func (j *job) paced(now time.Time) bool { return now.Before(j.paceAt) }
 
 // suspicion is the sentence with which a job is given up whose items all
 // ended with 126 or 127.

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"slices"
 	"time"
 
 	"batchq/jobs"
@@ -16,10 +17,11 @@ type lane struct {
 	// look says that a claim may find something. It is put out by a claim that
 	// found nothing, and lit by whatever may have changed that.
 	look    bool
-	nextDue time.Time // when the first delayed item is due; zero: none known
-	allow   int       // how many more items may be claimed; negative: no bound
-	full    *FullLane // why nothing could be taken or started, at the last try
-	passed  bool      // something was passed over because its job or pool was full
+	nextDue time.Time    // when the first delayed item is due; zero: none known
+	allow   int          // how many more items may be claimed; negative: no bound
+	full    *FullLane    // why nothing could be taken or started, at the last try
+	passed  bool         // something was passed over because its job or pool was full
+	holds   []store.Hold // what is paused or held by a breaker, at the last look
 }
 
 // held is an item that this run owns.
@@ -48,6 +50,11 @@ func (l *lane) room(batch, limit int) int {
 		n = min(n, limit)
 	}
 	return max(0, n)
+}
+
+// has says whether something of a job is held.
+func (l *lane) has(job string) bool {
+	return slices.ContainsFunc(l.held, func(h *held) bool { return h.item.Job == job })
 }
 
 // remove takes what f picks out of the held ones and returns it.

@@ -36,7 +36,13 @@ type Plan struct {
 	Limit      int           // most items in this run; 0: no limit
 	MaxRuntime time.Duration // start nothing after it; 0: no limit
 	Wait       bool          // stay until everything asked for is settled
+	Follow     bool          // stay until told to stop
 	StopAfter  int           // different items of a job failing in a row that end it for this run; 0: never
+
+	// Reload asks a run to look at its configuration again, and Reread answers
+	// with what it is to do from then on: lanes, jobs, pools, batch.
+	Reload <-chan struct{}
+	Reread func() (Plan, error)
 
 	Print  func(it *jobs.Item, p *handler.Printed) // nil: output is not kept
 	LogDir string
@@ -57,7 +63,10 @@ type Summary struct {
 	Halted map[string]string
 	// FullLanes are lanes that were left because others hold all their slots.
 	FullLanes []FullLane
-	Stopped   bool // by a stop, before it was through
+	// Holds says what of the jobs was paused or held by a breaker when the run
+	// left.
+	Holds   []store.Hold
+	Stopped bool // by a stop, before it was through
 	// DeadBefore is how many of what was asked for were dead when the run began.
 	DeadBefore int64
 	PeakBytes  int64 // largest attempt
@@ -75,7 +84,7 @@ type FullLane struct {
 
 // limits is what the store compares the shared count with.
 func (p *Plan) limits() store.Limits {
-	l := store.Limits{Lanes: map[string]int{}, Pools: p.Pools}
+	l := store.Limits{Lanes: map[string]int{}, Pools: p.Pools, Patience: p.Lease}
 	for _, lane := range p.Lanes {
 		l.Lanes[lane.Name] = lane.Slots
 	}

@@ -35,11 +35,32 @@ func (w *Worker) over() (bool, error) {
 		_, err = w.later(err)
 		return false, err
 	}
+	if w.plan.Follow && !w.allOut() {
+		w.sayHolds()
+		return false, nil
+	}
 	if w.plan.Wait {
-		return w.nothingLeft()
+		through, err := w.nothingLeft()
+		if !through {
+			w.sayHolds()
+		}
+		return through, err
 	}
 	w.sayFull()
 	return true, nil
+}
+
+// allOut says whether the run has given up every job that it was to work: to
+// follow would be to wait for nothing.
+func (w *Worker) allOut() bool {
+	for _, l := range w.lanes {
+		for _, s := range l.Jobs {
+			if w.jobs[s.Name].out == "" {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // inHand says whether the run is responsible for anything: items in flight,
@@ -100,7 +121,7 @@ func (w *Worker) suspectJobs() error {
 		if len(j.suspects) == 0 || j.proven || j.out != "" {
 			continue
 		}
-		if w.plan.Wait && j.lane.room(w.plan.Batch, w.limit) > 0 {
+		if (w.plan.Wait || w.plan.Follow) && j.lane.room(w.plan.Batch, w.limit) > 0 {
 			c, err := w.store.Counts(w.hard, []string{j.spec.Name}, w.plan.Scope)
 			if err != nil {
 				return err
@@ -143,12 +164,14 @@ func (w *Worker) later(err error) (again bool, _ error) {
 	return false, err
 }
 
-// sayFull records the lanes that are left because others hold all their slots.
+// sayFull records the lanes that are left because others hold all their slots,
+// and what is held back.
 func (w *Worker) sayFull() {
 	for _, l := range w.lanes {
 		if l.full != nil {
 			w.summary.FullLanes = append(w.summary.FullLanes, *l.full)
 		}
+		w.summary.Holds = append(w.summary.Holds, l.holds...)
 	}
 }
 
@@ -170,6 +193,8 @@ func (w *Worker) rest() error {
 		w.lose(claims)
 	case <-w.run.Woken():
 		w.lookEverywhere()
+	case <-w.plan.Reload:
+		w.reloading = true
 	case err := <-w.fatal:
 		w.note(jobs.NoteMust, "%v: ending what runs", err)
 		return err
@@ -227,6 +252,11 @@ func (w *Worker) nextTime() time.Time {
 		}
 		if len(l.held) > 0 {
 			sooner(l.held[0].since.Add(w.plan.Lease))
+		}
+		for _, s := range l.Jobs {
+			if j := w.jobs[s.Name]; j.paced(now) && l.free() > 0 {
+				sooner(j.paceAt)
+			}
 		}
 	}
 	return next

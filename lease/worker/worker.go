@@ -50,18 +50,20 @@ type Worker struct {
 	// ends, a little after hard; once it has the lock, nothing interrupts it.
 	soft, hard, last context.Context
 
-	started  time.Time
-	closing  string    // why nothing more is started; "" while it is
-	graceEnd time.Time // when running commands are told to end; zero: no stop was seen
-	killed   bool      // the hard stop was seen
-	failing  bool      // the last write failed and a person was told
-	retryAt  time.Time // when to try it again; zero: now
-	taken    bool      // a claim of this turn brought something that has not been offered a slot
-	rescued  bool      // dead runs were looked for since a lane was found full
-	pidsAt   time.Time // when pids that nothing else carried are written
-	unforked []int64   // items skipped because no process could be made for them
-	forkAt   time.Time // when these are tried again; zero: there are none
-	summary  Summary
+	started   time.Time
+	closing   string               // why nothing more is started; "" while it is
+	graceEnd  time.Time            // when running commands are told to end; zero: no stop was seen
+	killed    bool                 // the hard stop was seen
+	failing   bool                 // the last write failed and a person was told
+	retryAt   time.Time            // when to try it again; zero: now
+	taken     bool                 // a claim of this turn brought something that has not been offered a slot
+	rescued   bool                 // dead runs were looked for since a lane was found full
+	pidsAt    time.Time            // when pids that nothing else carried are written
+	reloading bool                 // the configuration is to be read again
+	saidHolds map[store.Pause]bool // of which it was said that the run waits for them
+	unforked  []int64              // items skipped because no process could be made for them
+	forkAt    time.Time            // when these are tried again; zero: there are none
+	summary   Summary
 }
 
 // lastWrite is how long what was killed by a hard stop may wait for the lock
@@ -79,7 +81,7 @@ func New(ctx context.Context, plan Plan, s Store, run *lease.Run, runner *handle
 		return nil, err
 	}
 	w := &Worker{plan: plan, store: s, run: run, runner: runner, progress: progress, identity: identity, limits: plan.limits(),
-		jobs: map[string]*job{}, inFlight: map[int64]*attempt{}, claims: map[int64]int{}, skip: map[int64]bool{}, limit: unbounded, fatal: make(chan error, 1),
+		jobs: map[string]*job{}, inFlight: map[int64]*attempt{}, claims: map[int64]int{}, skip: map[int64]bool{}, limit: unbounded, fatal: make(chan error, 1), saidHolds: map[store.Pause]bool{},
 		summary: Summary{Broken: map[string]string{}, Halted: map[string]string{}}}
 	if plan.Limit > 0 {
 		w.limit = plan.Limit
@@ -87,18 +89,24 @@ func New(ctx context.Context, plan Plan, s Store, run *lease.Run, runner *handle
 	slots := 0
 	for _, l := range plan.Lanes {
 		slots += l.Slots
-		state := &lane{Lane: l, look: true, allow: unbounded}
-		if plan.Once {
-			state.allow = plan.Batch
-		}
-		w.lanes = append(w.lanes, state)
-		for _, spec := range l.Jobs {
-			w.jobs[spec.Name] = &job{spec: spec, lane: state, suspects: map[int64]string{}, failed: map[int64]bool{}}
-		}
+		w.open(l)
 	}
-	// As many as can be in flight: an attempt never waits to report its end.
+	// As many as can be in flight, so that an attempt hardly ever waits to
+	// report its end: only a reload can make them more.
 	w.ended = make(chan *attempt, slots)
 	return w, nil
+}
+
+// open makes a lane of the plan ready to be worked.
+func (w *Worker) open(l Lane) {
+	state := &lane{Lane: l, look: true, allow: unbounded}
+	if w.plan.Once {
+		state.allow = w.plan.Batch
+	}
+	w.lanes = append(w.lanes, state)
+	for _, spec := range l.Jobs {
+		w.jobs[spec.Name] = &job{spec: spec, lane: state, suspects: map[int64]string{}, failed: map[int64]bool{}}
+	}
 }
 
 // Run works until nothing that was asked for is left, or soft ends (start
@@ -162,6 +170,11 @@ func (w *Worker) loop() error {
 		w.checkClock()
 		if err := w.write(); err != nil {
 			return err
+		}
+		if w.reloading {
+			if err := w.reload(); err != nil {
+				return err
+			}
 		}
 		took, err := w.claim()
 		if err != nil {

@@ -22,7 +22,7 @@ func (w *Worker) write() error {
 	}
 	a := store.Advance{Run: w.run.Info.ID, Limits: w.limits, Close: w.empty}
 	for _, p := range w.pending {
-		a.Settle = append(a.Settle, store.Settlement{Held: p.Held, Attempt: p.number, Result: p.result, Verdict: p.verdict})
+		a.Settle = append(a.Settle, store.Settlement{Held: p.Held, Attempt: p.number, Result: p.result, Verdict: p.verdict, Breaker: p.spec.Policy.Breaker})
 	}
 	a.Start = w.starts()
 	if len(a.Settle)+len(a.Start) > 0 || !w.pidsAt.IsZero() && !time.Now().Before(w.pidsAt) {
@@ -43,6 +43,11 @@ func (w *Worker) write() error {
 		w.inFlight[p.Item].noted = true
 	}
 	w.settled(out)
+	w.sayBreakers(out)
+	now := time.Now()
+	for name, wait := range out.Paced {
+		w.jobs[name].paceAt = now.Add(wait)
+	}
 	if err := w.launchAll(a, out); err != nil {
 		return err
 	}
@@ -59,7 +64,7 @@ func (w *Worker) starts() (all []store.Start) {
 	}
 	// Two items whose run died under them are never in flight together: the
 	// one that kills it would drag the other along.
-	crashed := w.crashedInFlight()
+	crashed, now := w.crashedInFlight(), time.Now()
 	for _, l := range w.lanes {
 		want := l.Slots - l.running
 		for _, p := range w.pending {
@@ -76,7 +81,7 @@ func (w *Worker) starts() (all []store.Start) {
 			if plain == want {
 				break
 			}
-			if w.jobs[h.item.Job].out != "" {
+			if j := w.jobs[h.item.Job]; j.out != "" || j.paced(now) {
 				continue
 			}
 			if h.item.Crashes > 0 {
@@ -85,7 +90,7 @@ func (w *Worker) starts() (all []store.Start) {
 				}
 				crashed = true
 			}
-			if len(h.spec.Uses) == 0 && h.spec.InFlight == 0 {
+			if len(h.spec.Uses) == 0 && h.spec.InFlight == 0 && h.spec.Rate.Count == 0 {
 				plain++
 			}
 			s.Items = append(s.Items, store.StartItem{Held: h.Held, Spec: h.spec})
@@ -282,6 +287,8 @@ func (w *Worker) launchAll(a store.Advance, out store.Advanced) error {
 		for _, h := range l.remove(func(h *held) bool { _, ok := started[h.Item]; return ok || lost[h.Item] }) {
 			if st, ok := started[h.Item]; ok {
 				w.launch(h, st)
+				// What was left alone while its rate let nothing start.
+				l.look = l.look || h.spec.Rate.Count > 0
 			} else {
 				w.forgo(h)
 				l.look = true
@@ -293,8 +300,9 @@ func (w *Worker) launchAll(a store.Advance, out store.Advanced) error {
 			l.full = &FullLane{Name: l.Name, Slots: l.Slots, InUse: f.InUse, Holders: f.Holders}
 		}
 		// A slot is free for us and nothing that we hold can start: others may
-		// have use for it, and another claim may find what can.
-		if full && len(l.held) == before && l.free() > 0 {
+		// have use for it, and another claim may find what can. What only waits
+		// for its rate stays: it is next.
+		if full && (f.Lane || f.Passed > 0) && len(l.held) == before && l.free() > 0 {
 			if err := w.release(func(h *held) bool { return h.lane == l }); err != nil {
 				return err
 			}
