@@ -2,8 +2,8 @@ package jobs
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -23,49 +23,61 @@ const RateSlack = 100 * time.Millisecond
 // microsecond in which paces are counted.
 const maxRate = 1_000_000
 
+// maxPer bounds the time of a rate, so that no arithmetic on it overflows.
+const maxPer = 365 * 24 * time.Hour
+
+// rateForm is a count, and a time as a unit or as a number of it.
+var rateForm = regexp.MustCompile(`^(-?[0-9]+)/([0-9]*)(ms|s|m|h|d)$`)
+
+var rateUnits = map[string]time.Duration{"ms": time.Millisecond, "s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour}
+
 // ParseRate reads "20/s", "90/m", "1000/h", "5/d" or "3/10s".
 func ParseRate(text string) (Rate, error) {
 	wrong := fmt.Errorf(`%q is no rate: write one like "20/s", "90/m", "1000/h" or "3/10s"`, text)
-	number, unit, found := strings.Cut(text, "/")
-	count, err := strconv.Atoi(number)
-	if !found || err != nil {
+	part := rateForm.FindStringSubmatch(text)
+	if part == nil {
 		return Rate{}, wrong
+	}
+	count, err := strconv.Atoi(part[1])
+	if err != nil || count > maxRate {
+		return Rate{}, tooFast(text)
 	}
 	if count < 1 {
 		return Rate{}, fmt.Errorf("rate %q: the number must be 1 or more (pause holds a job back altogether)", text)
 	}
-	if unit == "" || unit[0] < '0' || unit[0] > '9' {
-		unit = "1" + unit
+	units := 1
+	if part[2] != "" {
+		if units, err = strconv.Atoi(part[2]); err != nil || units < 1 {
+			return Rate{}, wrong
+		}
 	}
-	per, err := time.ParseDuration(unit)
-	if days, ok := strings.CutSuffix(unit, "d"); err != nil && ok {
-		per, err = time.ParseDuration(days + "h")
-		per *= 24
+	unit := rateUnits[part[3]]
+	if units > int(maxPer/unit) {
+		return Rate{}, fmt.Errorf("rate %q: the time must be a year or less", text)
 	}
-	if err != nil || per <= 0 {
-		return Rate{}, wrong
-	}
-	r := Rate{count, per}
-	if int64(count) > maxRate || r.Per/time.Duration(count) < time.Microsecond {
-		return Rate{}, fmt.Errorf("rate %q: at most %d a second", text, maxRate)
+	r := Rate{count, time.Duration(units) * unit}
+	if r.Per/time.Duration(count) < time.Microsecond {
+		return Rate{}, tooFast(text)
 	}
 	return r, nil
 }
+
+func tooFast(text string) error { return fmt.Errorf("rate %q: at most %d a second", text, maxRate) }
 
 // String is the rate as ParseRate reads it; "" for the zero Rate.
 func (r Rate) String() string {
 	if r.Count == 0 {
 		return ""
 	}
-	for _, u := range []struct {
-		name string
-		d    time.Duration
-	}{{"s", time.Second}, {"m", time.Minute}, {"h", time.Hour}, {"d", 24 * time.Hour}} {
-		if r.Per == u.d {
-			return fmt.Sprintf("%d/%s", r.Count, u.name)
+	for _, unit := range []string{"d", "h", "m", "s"} {
+		switch d := rateUnits[unit]; {
+		case r.Per == d:
+			return fmt.Sprintf("%d/%s", r.Count, unit)
+		case r.Per%d == 0:
+			return fmt.Sprintf("%d/%d%s", r.Count, r.Per/d, unit)
 		}
 	}
-	return fmt.Sprintf("%d/%s", r.Count, r.Per)
+	return fmt.Sprintf("%d/%dms", r.Count, r.Per.Milliseconds())
 }
 
 // Interval is the time between two starts at an even pace, rounded up to

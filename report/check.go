@@ -29,7 +29,7 @@ type Check struct {
 type CheckedLane struct {
 	Name     string      `json:"name"`
 	InFlight int         `json:"in_flight"`
-	Declared bool        `json:"declared"` // the file gives the number; else it was worked out
+	Declared bool        `json:"declared"` // the file gives the number; else it was worked out, or is the 1 of serial
 	Source   string      `json:"source"`   // "" for a serial that no file declares
 	Shares   []PoolShare `json:"shares"`
 	line     string

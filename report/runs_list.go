@@ -151,7 +151,7 @@ func (r Runs) WriteTabs(w io.Writer) error {
 		one := &r.Runs[i]
 		length, peak := "-", "-"
 		if d, ok := one.took(r.now); ok {
-			length = strconv.FormatFloat(d.Seconds(), 'f', -1, 64)
+			length = strconv.FormatFloat(d.Seconds(), 'f', 3, 64)
 		}
 		if one.PeakBytes > 0 {
 			peak = number(one.PeakBytes)

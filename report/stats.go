@@ -20,6 +20,8 @@ type Stats struct {
 	Jobs          []JobStats  `json:"jobs"`
 	Slots         []SlotStats `json:"slots"` // in use
 	Runs          []RunStats  `json:"runs"`  // that have not written their end
+	Pauses        []Pause     `json:"pauses"`
+	Squeezed      []Squeezed  `json:"squeezed"` // jobs that find no room in their pools
 	now           time.Time
 }
 
@@ -63,6 +65,25 @@ type JobStats struct {
 	Totals
 	Backlog
 	Counters Counters `json:"counters"`
+	Breaker  *Breaker `json:"breaker"` // null while it is closed
+}
+
+// Breaker holds a job back whose items failed in a row.
+type Breaker struct {
+	Opened string `json:"opened"`
+	Until  string `json:"until"` // from then on it is tried with one item at a time
+	Times  int    `json:"times"` // how often it has opened since the last success
+	Reason string `json:"reason"`
+	opened time.Time
+	until  time.Time
+}
+
+// Squeezed is a job that is passed over for a full pool; when that has been so
+// for a whole lease, the pool is kept free for it.
+type Squeezed struct {
+	Job   string `json:"job"`
+	Since string `json:"since"`
+	since time.Time
 }
 
 // Counters is what happened to a job's items since the database was made.
@@ -106,11 +127,15 @@ func (l Lanes) of(job string) string { return cmp.Or(l.Of[job], jobs.Serial) }
 // NewStats renders a picture of the store.
 func NewStats(s store.Stats, l Lanes, life map[int64]Life, now time.Time) Stats {
 	out := Stats{SchemaVersion: SchemaVersion, Path: escapeInvalid(s.Path), Time: timestamp(s.Now), Totals: totals(s.Totals),
-		Jobs: []JobStats{}, Slots: []SlotStats{}, Runs: runStats(s.Runs, life), now: now}
+		Jobs: []JobStats{}, Slots: []SlotStats{}, Runs: runStats(s.Runs, life),
+		Pauses: NewPauses(s.Pauses), Squeezed: []Squeezed{}, now: now}
+	for _, q := range s.Squeezed {
+		out.Squeezed = append(out.Squeezed, Squeezed{Job: q.Job, Since: timestamp(q.Since), since: q.Since})
+	}
 	for i := range s.Jobs {
 		j := &s.Jobs[i]
 		out.Jobs = append(out.Jobs, JobStats{Name: j.Name, Lane: l.of(j.Name), Totals: totals(j.Counts),
-			Backlog: backlog(j.Waiting, j.Oldest, s.Now), Counters: Counters(j.Counters)})
+			Backlog: backlog(j.Waiting, j.Oldest, s.Now), Counters: Counters(j.Counters), Breaker: breaker(j.Breaker)})
 	}
 	for _, slot := range s.Slots {
 		out.Slots = append(out.Slots, slotStats(slot))
@@ -128,6 +153,13 @@ func backlog(waiting int64, oldest, now time.Time) Backlog {
 		b.OldestWaitingSeconds = &seconds
 	}
 	return b
+}
+
+func breaker(b *store.Breaker) *Breaker {
+	if b == nil {
+		return nil
+	}
+	return &Breaker{Opened: timestamp(b.Opened), Until: timestamp(b.Until), Times: b.Times, Reason: escapeInvalid(b.Reason), opened: b.Opened, until: b.Until}
 }
 
 func slotStats(s store.SlotRow) SlotStats {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // WriteText writes the screen, for a terminal of the given width (0: none).
@@ -15,6 +16,9 @@ func (s Stats) WriteText(w io.Writer, width int) error {
 	t := s.Totals
 	fmt.Fprintf(&b, "enqueued %d = ready %d + delayed %d + claimed %d + running %d + done %d + dead %d + dropped %d + pruned %d\n",
 		t.Enqueued, t.Ready, t.Delayed, t.Claimed, t.Running, t.Done, t.Dead, t.Dropped, t.Pruned)
+	for _, line := range s.holds() {
+		fmt.Fprintln(&b, line)
+	}
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return err
 	}
@@ -34,6 +38,36 @@ func (s Stats) WriteText(w io.Writer, width int) error {
 		return err
 	}
 	return nil
+}
+
+// holds says what keeps ready items from starting, one line each.
+func (s Stats) holds() []string {
+	var lines []string
+	for _, p := range s.Pauses {
+		lines = append(lines, fmt.Sprintf("paused: %s %s", p.pause.Target, p.said(s.now)))
+	}
+	for i := range s.Jobs {
+		if b := s.Jobs[i].Breaker; b != nil {
+			lines = append(lines, "held: job "+s.Jobs[i].Name+" "+b.said(s.now))
+		}
+	}
+	for _, q := range s.Squeezed {
+		lines = append(lines, fmt.Sprintf("squeezed: job %s finds no room in its pools since %s; after a whole lease they are kept free for it", q.Job, clock(q.since, s.now)))
+	}
+	return lines
+}
+
+// said is how a breaker holds its job now. One that opened in the future did
+// so before the clock was set back: it holds nothing that long.
+func (b *Breaker) said(now time.Time) string {
+	times := "once"
+	if b.Times > 1 {
+		times = fmt.Sprintf("%d times", b.Times)
+	}
+	if now.Before(b.until) && !now.Before(b.opened) {
+		return fmt.Sprintf("until %s, opened %s, last failure%s", clock(b.until, now), times, because(b.Reason))
+	}
+	return fmt.Sprintf("to one item at a time since its breaker opened at %s, opened %s, last failure%s", clock(b.opened, now), times, because(b.Reason))
 }
 
 // backlogColumns are what lanes and jobs have in common.

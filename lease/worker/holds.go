@@ -11,7 +11,7 @@ import (
 func (w *Worker) sayBreakers(out store.Advanced) {
 	for _, t := range out.Tripped {
 		if t.Failures > 0 {
-			w.note(jobs.NoteMust, "job %s: %d different items failed in a row, the last with %q: holding it for %s, then one is tried", t.Job, t.Failures, t.Reason, t.For)
+			w.note(jobs.NoteInfo, "job %s: %d different items failed in a row, the last with %q: holding it for %s, then one is tried", t.Job, t.Failures, t.Reason, t.For)
 		} else {
 			w.note(jobs.NoteInfo, "job %s: the try failed too (%s): holding it for %s", t.Job, t.Reason, t.For)
 		}

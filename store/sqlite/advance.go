@@ -230,7 +230,7 @@ func (t *tx) startLane(g *gate, run int64, s store.Start, out *store.Advanced) (
 			out.Lost = append(out.Lost, it.Held)
 			continue
 		}
-		if err := g.take(job, s.Lane, it.Spec); err != nil {
+		if err := g.take(job, st.Slot, s.Lane, it.Spec); err != nil {
 			return err
 		}
 		out.Started = append(out.Started, st)

@@ -52,14 +52,18 @@ func (t *tx) openBreakers() (map[int64]*breaker, error) {
 
 // trying notes the start of the one attempt that a half-open breaker allows.
 // What decides about a result is whether its attempt began after the breaker
-// opened, so that must be so also on a clock that was set back since.
-func (t *tx) trying(job int64, b *breaker) error {
+// opened, so that must be so also on a clock that was set back since: for this
+// one, and not for those that were in flight when it opened.
+func (t *tx) trying(job, slot int64, b *breaker) error {
 	b.trying++
 	if b.opened < t.now {
 		return nil
 	}
-	b.opened = t.now - 1
-	return t.exec("UPDATE breaker SET opened = ? WHERE job = ?", b.opened, job)
+	b.opened, b.until = t.now-1, t.now
+	if err := t.exec("UPDATE slot SET started = ?1 WHERE job = ?2 AND id <> ?3 AND started > ?1", b.opened, job, slot); err != nil {
+		return err
+	}
+	return t.exec("UPDATE breaker SET opened = ?, until = ? WHERE job = ?", b.opened, b.until, job)
 }
 
 // feed tells a job's breaker of one result. Those of attempts that began before
@@ -135,6 +139,10 @@ func (t *tx) trip(job int64, b *breaker, s *store.Settlement, out *store.Advance
 	hold := s.Breaker.Hold(b.times + 1)
 	out.Tripped = append(out.Tripped, store.Tripped{Job: name, Failures: b.failed, For: hold, Reason: s.Verdict.Reason})
 	if err := t.exec("DELETE FROM streak WHERE job = ?", job); err != nil {
+		return err
+	}
+	// What is in flight began before, whatever a clock said that was set back.
+	if err := t.exec("UPDATE slot SET started = ?1 WHERE job = ?2 AND started > ?1", t.now, job); err != nil {
 		return err
 	}
 	return t.exec("UPDATE breaker SET failed = 0, times = ?, opened = ?, until = ?, reason = ? WHERE job = ?",

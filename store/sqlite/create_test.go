@@ -41,7 +41,7 @@ func createAndAdd(path, key string) (err error) {
 }
 
 func openAndClose(path string) error {
-	db, err := Open(context.Background(), path, Options{})
+	db, err := Open(context.Background(), path, Options{Migrate: true})
 	if err != nil {
 		return err
 	}
@@ -280,35 +280,6 @@ func TestCreate_AsRootForAnother(t *testing.T) {
 		if st := info.Sys().(*syscall.Stat_t); st.Uid != nobody || st.Gid != nobody {
 			t.Errorf("%s belongs to %d:%d, want %d", name, st.Uid, st.Gid, nobody)
 		}
-	}
-}
-
-// Processes that find an older file race to bring it up to date: it is done once.
-func TestMigrate_Race(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "batchq.db")
-	older := fmt.Sprintf("PRAGMA application_id = %d", applicationID)
-	t.Run("lay", func(t *testing.T) { execute(t, raw(t, path), older, "PRAGMA journal_mode = WAL") })
-	var cmds []*exec.Cmd
-	for range 8 {
-		cmd, out := process(t, "open", path)
-		noError(t, cmd.Start())
-		cmds = append(cmds, cmd)
-		defer func() {
-			if t.Failed() {
-				t.Log(out)
-			}
-		}()
-	}
-	for _, cmd := range cmds {
-		if err := cmd.Wait(); err != nil {
-			t.Error(err)
-		}
-	}
-	var version, tables int
-	conn := raw(t, path)
-	noError(t, conn.QueryRowContext(t.Context(), "SELECT (SELECT user_version FROM pragma_user_version), (SELECT count(*) FROM sqlite_schema WHERE name = 'item')").Scan(&version, &tables))
-	if version != schemaVersion || tables != 1 {
-		t.Errorf("schema %d with %d item tables, want %d and 1", version, tables, schemaVersion)
 	}
 }
 

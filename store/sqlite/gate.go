@@ -37,7 +37,6 @@ const (
 	barBreaker
 	barJob  // its own limit is full
 	barPool // a pool is full, or kept free for another job
-	barRate // it is too soon
 )
 
 func (t *tx) openGate(l store.Limits) (*gate, error) {
@@ -105,10 +104,19 @@ func (g *gate) pauseOf(lane, job string) *store.Pause {
 	return nil
 }
 
+// breakerOf returns a job's breaker; nil when it is closed, or the run that
+// asks says that there is none.
+func (g *gate) breakerOf(job int64, spec *jobs.Spec) *breaker {
+	if spec.Policy.Breaker.Failures == 0 {
+		return nil
+	}
+	return g.breakers[job]
+}
+
 // bars says what keeps one more attempt of spec from starting in a lane. A
 // rate is not asked here: see pace.
 func (g *gate) bars(job int64, lane string, spec *jobs.Spec) bar {
-	switch b := g.breakers[job]; {
+	switch b := g.breakerOf(job, spec); {
 	case g.pauseOf(lane, spec.Name) != nil:
 		return barPause
 	case b != nil && (b.holds(g.t.now) || b.trying > 0):
@@ -136,8 +144,8 @@ func (g *gate) poolsFit(job int64, spec *jobs.Spec) bool {
 	return true
 }
 
-// take counts one more attempt of spec that starts now.
-func (g *gate) take(job int64, lane string, spec *jobs.Spec) error {
+// take counts one more attempt of spec that starts now in a slot.
+func (g *gate) take(job, slot int64, lane string, spec *jobs.Spec) error {
 	g.lane[lane]++
 	g.job[job]++
 	for pool, amount := range spec.Uses {
@@ -146,8 +154,8 @@ func (g *gate) take(job int64, lane string, spec *jobs.Spec) error {
 	if err := g.tookPace(job, spec.Rate); err != nil {
 		return err
 	}
-	if b := g.breakers[job]; b != nil {
-		if err := g.t.trying(job, b); err != nil {
+	if b := g.breakerOf(job, spec); b != nil {
+		if err := g.t.trying(job, slot, b); err != nil {
 			return err
 		}
 	}
@@ -158,7 +166,7 @@ func (g *gate) take(job int64, lane string, spec *jobs.Spec) error {
 // others may not.
 func (g *gate) admit(lane string, qs []*queue, out *store.Claim) (some []*queue, err error) {
 	for _, q := range qs {
-		b := g.breakers[q.job]
+		b := g.breakerOf(q.job, q.spec)
 		switch g.bars(q.job, lane, q.spec) {
 		case barPause:
 			p := g.pauseOf(lane, q.spec.Name)
@@ -248,7 +256,8 @@ type squeeze struct {
 func (g *gate) loadSqueezes() error {
 	g.squeezed = map[int64]*squeeze{}
 	patience := g.limits.Patience.Milliseconds()
-	return g.t.rows("SELECT job, since, until, uses FROM squeeze ORDER BY since, job", nil, func(scan func(...any) error) error {
+	var late []int64
+	err := g.t.rows("SELECT job, since, until, uses FROM squeeze ORDER BY since, job", nil, func(scan func(...any) error) error {
 		var job int64
 		var s squeeze
 		var uses string
@@ -258,8 +267,13 @@ func (g *gate) loadSqueezes() error {
 		var err error
 		s.uses, err = decodeUses(uses)
 		// Nobody has wanted it for a while, or the clock was set back since.
-		if s.until <= g.t.now || s.since > g.t.now || s.until > g.t.now+patience {
+		if s.until <= g.t.now || s.since > g.t.now {
 			return err
+		}
+		// The clock was set back by less, or a run with more patience wrote it.
+		if patience > 0 && s.until > g.t.now+patience {
+			s.until = g.t.now + patience
+			late = append(late, job)
 		}
 		g.squeezed[job] = &s
 		if patience > 0 && g.keeper == 0 && g.t.now-s.since >= patience {
@@ -267,12 +281,23 @@ func (g *gate) loadSqueezes() error {
 		}
 		return err
 	})
+	for _, job := range late {
+		if err := g.t.exec("UPDATE squeeze SET until = ? WHERE job = ?", g.squeezed[job].until, job); err != nil {
+			return err
+		}
+	}
+	return err
 }
 
 // squeeze notes that a job was passed over for a full pool. The note lasts for
 // as long as the patience, and is written anew when half of it is over: so it
 // ends by itself when no run wants the job any more.
 func (g *gate) squeeze(job int64, spec *jobs.Spec) error {
+	for pool, amount := range spec.Uses {
+		if size, ok := g.limits.Pools[pool]; ok && amount > size {
+			return nil // no wait makes room for it
+		}
+	}
 	patience := g.limits.Patience.Milliseconds()
 	s := g.squeezed[job]
 	if patience == 0 || s != nil && s.until-g.t.now > patience/2 {

@@ -152,6 +152,10 @@ func everyStatement(t *testing.T, db *DB) (writes, reports []string) {
 	_, err = db.Peek(ctx, "pos", nil, 5)
 	noError(t, err)
 	stats()
+	flow(t, db, run, &now)
+	stats()
+	_, err = db.Runs(ctx, store.RunSelection{Since: time.Hour, Limit: 5})
+	noError(t, err)
 	for _, s := range []store.Selection{{}, {Jobs: []string{"pos"}, Scope: new("s"), Key: []byte("a")}, {States: []jobs.State{jobs.Dead}}, {IDs: ids}, {States: []jobs.State{jobs.Ready}}} {
 		_, err := db.Items(ctx, s)
 		noError(t, err)
@@ -159,6 +163,57 @@ func everyStatement(t *testing.T, db *DB) (writes, reports []string) {
 		noError(t, err)
 	}
 	return slices.Sorted(maps.Keys(db.stmts)), slices.Sorted(maps.Keys(asked))
+}
+
+// flow walks through what holds work back: a pool, a rate, a breaker, a pause.
+func flow(t *testing.T, db *DB, run int64, now *time.Time) {
+	t.Helper()
+	ctx := t.Context()
+	s := spec("flow")
+	s.Uses, s.Rate, s.Policy.Breaker.Failures = map[string]int{"db": 2}, jobs.Rate{Count: 1, Per: time.Second}, 1
+	limits := store.Limits{Pools: map[string]int{"db": 2}, Patience: time.Minute}
+	_, err := db.Enqueue(ctx, store.Enqueue{Job: "flow", OnDuplicate: store.Skip, Items: []store.NewItem{{Key: []byte("a")}, {Key: []byte("b")}, {Key: []byte("c")}}})
+	noError(t, err)
+	step := func(settle ...store.Settlement) store.Advanced {
+		t.Helper()
+		c, err := db.Claim(ctx, store.ClaimRequest{Run: run, Lane: jobs.Serial, Jobs: []*jobs.Spec{s}, Max: 1, Limits: limits, Lease: time.Minute})
+		noError(t, err)
+		start := store.Start{Lane: jobs.Serial, Want: 1}
+		for _, h := range heldOf(c) {
+			start.Items = append(start.Items, store.StartItem{Held: h, Spec: s})
+		}
+		out, err := db.Advance(ctx, store.Advance{Run: run, Limits: limits, Settle: settle, Start: []store.Start{start}})
+		noError(t, err)
+		return out
+	}
+	end := func(started []store.Started, v jobs.Verdict) store.Settlement {
+		t.Helper()
+		if len(started) != 1 {
+			t.Fatalf("%d started: the walk has lost its way", len(started))
+		}
+		r := settlement(started[0], v)
+		r.Breaker = s.Policy.Breaker
+		return r
+	}
+	failed := jobs.Verdict{To: jobs.Delayed, Class: jobs.ClassRetry, Charge: jobs.ChargeFailure, Delay: time.Hour}
+	a := step().Started
+	step() // no room
+	limits.Patience = time.Second
+	if got := step(end(a, failed)); len(got.Tripped) != 1 {
+		t.Fatalf("%+v: the walk has lost its way", got)
+	}
+	*now = now.Add(-time.Hour)
+	if got := step(end(step().Started, done)); len(got.Mended) != 1 {
+		t.Fatalf("%+v: the walk has lost its way", got)
+	}
+	target := []store.Target{{Job: "flow"}, {Lane: jobs.Serial}, {}}
+	noError(t, db.Pause(ctx, target, "", ""))
+	_, err = db.InHand(ctx, target[0])
+	noError(t, err)
+	_, err = db.LaneNames(ctx)
+	noError(t, err)
+	_, err = db.Resume(ctx, target)
+	noError(t, err)
 }
 
 // No statement of a worker, a producer or stats reads the items one by one,
@@ -186,7 +241,10 @@ func TestPlans_NothingIsReadWhole(t *testing.T) {
 			case strings.Contains(step, "AUTOMATIC"):
 				t.Errorf("an index is built for one statement: %q\nin %s", step, s)
 			case strings.Contains(step, "USE TEMP B-TREE") && strings.Contains(s, "item_"):
-				if !strings.Contains(s, "ORDER BY j.served, j.id") { // sorts jobs, not items
+				switch {
+				case strings.Contains(s, "ORDER BY j.served, j.id"): // sorts jobs, not items
+				case strings.HasSuffix(s, "ORDER BY i.rank, i.id LIMIT ?) ORDER BY failures, rank, id LIMIT ?"): // no more than MaxRows
+				default:
 					t.Errorf("%q\nin %s", step, s)
 				}
 			}
@@ -220,6 +278,9 @@ func TestPlans_Indexes(t *testing.T) {
 		{"oldest without a priority", "AND priority = 0 AND rank <", "SEARCH item USING COVERING INDEX item_ready (job=? AND rank<?)"},
 		{"oldest with a priority", "AND priority <> 0 AND job = ?", "SEARCH item USING INDEX item_apart (job=?)"},
 		{"overdue", "SELECT count(*), min(due)", "USING COVERING INDEX item_delayed"},
+		{"try of a half-open breaker", "ORDER BY failures, rank, id", "SEARCH i USING INDEX item_ready (job=? AND rank>?)"},
+		{"taking back what is paused", "WHERE i.claim IS NOT NULL AND i.state = 2 AND (?1 = '' OR", "USING INDEX item_held"},
+		{"what a run's death left", "FROM attempt INDEXED BY", "SEARCH attempt USING COVERING INDEX attempt_crash (run=?)"},
 		{"first that would start", "p.item IS NOT NULL, p.body\n\t\t\tFROM item i INDEXED BY item_ready", "SEARCH i USING INDEX item_ready (job=?)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -44,6 +44,7 @@ func (x *machine) compare(t *rapid.T) {
 		equal(x.w, j.Oldest, oldest, "oldest of job %s", j.Name)
 	}
 	x.slots(t, st)
+	x.flow(t, st)
 	x.others(t)
 	if h := must(x.w.db.Check(x.w.ctx))(x.w); !h.Sound() || len(h.Notes) > 0 {
 		t.Fatalf("the books: %q %q %q", h.Integrity, h.Faults, h.Notes)

@@ -45,8 +45,11 @@ func (x *machine) actions() map[string]func(*rapid.T) {
 		{"enqueue", 2, x.enqueue}, {"claim", 3, x.claim}, {"advance", 6, x.advance}, {"release", 1, x.release},
 		{"clock forward", 2, x.clockForward}, {"clock back", 1, x.clockBack}, {"renew", 2, x.renew}, {"lapse", 2, x.lapse},
 		{"register", 1, x.begin}, {"take over", 2, x.takeOver}, {"settle orphan", 2, x.settleOrphan}, {"end run", 1, x.endRun},
-		{"requeue", 2, x.requeue}, {"drop", 1, x.drop},
+		{"requeue", 2, x.requeue}, {"drop", 1, x.drop}, {"pause", 1, x.pause}, {"resume", 2, x.resume},
 	} {
+		if x.steady && !slices.Contains([]string{"enqueue", "claim", "advance", "clock forward", "clock back", "pause", "resume"}, a.name) {
+			continue
+		}
 		for i := range a.weight {
 			all[fmt.Sprint(a.name, " ", i)] = a.step
 		}
@@ -61,6 +64,9 @@ type machine struct {
 	w      *world
 	m      *model
 	stores []store.Store // two handles: two processes
+	// steady: nobody dies or is in the way, so that much is in flight and what
+	// holds work back is met often
+	steady bool
 }
 
 func newMachine(t *rapid.T, fresh Fresh) *machine {
@@ -69,18 +75,26 @@ func newMachine(t *rapid.T, fresh Fresh) *machine {
 	a.InFlight = rapid.IntRange(0, 2).Draw(t, "in_flight of a")
 	b.Uses = map[string]int{"db": 2}
 	c.Uses, c.Lane = map[string]int{"db": 1, "net": 1}, "parallel"
+	a.Policy.Breaker = jobs.Breaker{Failures: rapid.SampledFrom([]int{2, 1, 3}).Draw(t, "failures of a"), Cooldown: 30 * time.Second}
+	b.Policy.Breaker, c.Policy.Breaker = jobs.Breaker{}, jobs.Breaker{}
+	c.Rate = rapid.SampledFrom([]jobs.Rate{{}, {Count: 1, Per: 2 * time.Second}, {Count: 20, Per: time.Second}}).Draw(t, "rate of c")
 	m := &model{clock: w.clock, specs: w.specs, claims: map[int64]*modelClaim{}, runs: map[int64]*modelRun{},
-		counters: map[string]*store.Counters{}, served: map[string]int64{}}
+		counters: map[string]*store.Counters{}, served: map[string]int64{}, pauses: map[store.Target]store.Pause{},
+		breakers: map[string]*modelBreaker{}, paces: map[string]int64{}, squeezes: map[string]*modelSqueeze{}}
 	m.limits = store.Limits{
-		Lanes: map[string]int{jobs.Serial: rapid.IntRange(1, 3).Draw(t, "serial"), "parallel": rapid.IntRange(1, 3).Draw(t, "parallel")},
-		Pools: map[string]int{"db": rapid.IntRange(2, 5).Draw(t, "db")},
+		Lanes:    map[string]int{jobs.Serial: rapid.SampledFrom([]int{2, 3, 1}).Draw(t, "serial"), "parallel": rapid.IntRange(1, 3).Draw(t, "parallel")},
+		Pools:    map[string]int{"db": rapid.IntRange(2, 5).Draw(t, "db")},
+		Patience: rapid.SampledFrom([]time.Duration{lease, time.Second, 0}).Draw(t, "patience"),
 	}
-	x := &machine{w: w, m: m, stores: []store.Store{w.db, w.other()}}
+	x := &machine{w: w, m: m, steady: rapid.Bool().Draw(t, "steady"), stores: []store.Store{w.db, w.other()}}
+	if x.steady {
+		a.InFlight, m.limits.Lanes[jobs.Serial] = 0, 4
+	}
 	x.register()
 	x.register()
 	for _, job := range []string{"a", "b", "c"} { // or walks would be over before much has happened
 		e := store.Enqueue{Job: job, OnDuplicate: store.Skip}
-		for i := range rapid.SampledFrom([]int{6, 10, 1, 0}).Draw(t, "items of "+job) {
+		for i := range rapid.SampledFrom([]int{6, 10, 1}).Draw(t, "items of "+job) {
 			e.Items = append(e.Items, store.NewItem{Key: fmt.Append(nil, i), Priority: i % 3})
 		}
 		x.add(t, w.db, e)
@@ -187,6 +201,7 @@ func (x *machine) claim(t *rapid.T) {
 	}
 	c := must(x.db(t).Claim(x.w.ctx, r))(x.w)
 	m.promote()
+	keeper := m.keeper()
 	if full := m.inLane(r.Lane) >= m.limits.Lanes[r.Lane]; c.LaneFull != full || c.InUse != m.inLane(r.Lane) {
 		t.Fatalf("lane full %v with %d in use, want %v with %d", c.LaneFull, c.InUse, full, m.inLane(r.Lane))
 	} else if full && len(c.Items) > 0 {
@@ -194,14 +209,14 @@ func (x *machine) claim(t *rapid.T) {
 	} else if full {
 		return
 	}
-	x.fair(t, r, c)
+	x.fair(t, r, c, keeper)
 	if len(c.Items) == 0 {
 		return
 	}
 	if c.ID <= m.last {
 		t.Fatalf("claim %d after %d", c.ID, m.last)
 	}
-	m.newClaim(c.ID, run.id)
+	m.newClaim(c.ID, run.id, r.Lane)
 	for _, got := range c.Items {
 		it := m.item(got.ID)
 		it.State, it.claim = jobs.Claimed, c.ID
@@ -215,21 +230,16 @@ func (x *machine) claim(t *rapid.T) {
 }
 
 // fair checks which items a claim has to consist of: of each job those that
-// stand first, as many as asked for and there are, in equal shares.
-func (x *machine) fair(t *rapid.T, r store.ClaimRequest, c store.Claim) {
+// stand first, as many as asked for and there are, in equal shares; and that
+// it says which jobs are held back.
+func (x *machine) fair(t *rapid.T, r store.ClaimRequest, c store.Claim, keeper string) {
 	taken := map[string][]int64{}
 	for _, it := range c.Items {
 		taken[it.Job] = append(taken[it.Job], it.ID)
 	}
-	total, more, passed := 0, map[string]bool{}, 0
+	total, more, passed, holds := 0, map[string]bool{}, 0, map[string]store.Hold{}
 	for _, spec := range r.Jobs {
-		its := x.m.eligible(r, spec.Name)
-		if !x.m.fits(spec) {
-			if slices.ContainsFunc(x.m.items, func(it *modelItem) bool { return it.Job == spec.Name && it.State == jobs.Ready }) {
-				passed++
-			}
-			its = nil
-		}
+		its := x.m.offered(r, spec, keeper, &passed, holds)
 		total += len(its)
 		more[spec.Name] = len(its) > len(taken[spec.Name])
 		for i, id := range taken[spec.Name] {
@@ -244,6 +254,13 @@ func (x *machine) fair(t *rapid.T, r store.ClaimRequest, c store.Claim) {
 	if c.Passed != passed {
 		t.Fatalf("%d jobs passed over, want %d", c.Passed, passed)
 	}
+	held := map[string]store.Hold{}
+	for _, h := range c.Holds {
+		held[h.Job] = h
+	}
+	if diff := cmp.Diff(holds, held); diff != "" || len(c.Holds) != len(holds) {
+		t.Fatalf("%d holds (-want +got):\n%s", len(c.Holds), diff)
+	}
 	a, b := len(taken["a"]), len(taken["b"])
 	switch {
 	case len(r.Jobs) < 2:
@@ -254,16 +271,56 @@ func (x *machine) fair(t *rapid.T, r store.ClaimRequest, c store.Claim) {
 	}
 }
 
+// offered lists what a claim may take of a job, and notes why it may not.
+func (m *model) offered(r store.ClaimRequest, spec *jobs.Spec, keeper string, passed *int, holds map[string]store.Hold) []*modelItem {
+	if !m.asked(r, spec.Name) {
+		return nil
+	}
+	its, b := m.eligible(r, spec.Name), m.open(spec.Name)
+	switch m.bar(r.Lane, spec, keeper) {
+	case "pause":
+		p := m.pauseOf(r.Lane, spec.Name)
+		holds[p.Job] = store.Hold{Job: p.Job, Pause: p}
+		return nil
+	case "breaker":
+		holds[spec.Name] = store.Hold{Job: spec.Name, Breaker: b}
+		return nil
+	case "pool":
+		m.squeeze(spec.Name)
+		fallthrough
+	case "job":
+		*passed++
+		return nil
+	}
+	if b != nil {
+		slices.SortStableFunc(its, func(a, b *modelItem) int { return a.Failures - b.Failures })
+		return its[:min(1, len(its))]
+	}
+	if spec.Rate.Count > 0 {
+		its = its[:min(max(1, int(5*time.Second/spec.Rate.Interval())), len(its))]
+	}
+	return its
+}
+
 var verdicts = rapid.SampledFrom([]jobs.Verdict{done, done, dead, free, retry(0), retry(time.Second), retry(time.Minute), deferral(time.Minute),
 	{To: jobs.Delayed, Class: jobs.ClassRetry, Delay: time.Minute, Reason: "429"},
 	{To: jobs.Dead, Class: jobs.ClassFree, Reason: "the outcome is unknown"}})
+
+var ofWhatIsDown = rapid.SampledFrom([]jobs.Verdict{retry(0), retry(time.Second), done, free,
+	{To: jobs.Delayed, Class: jobs.ClassTimeout, Charge: jobs.ChargeFailure, Reason: "timed out after 1h"}})
 
 // advance settles and starts in one step, with tokens old and new.
 func (x *machine) advance(t *rapid.T) {
 	m, run := x.m, x.run(t)
 	a := store.Advance{Run: run.id, Limits: m.limits}
 	for _, s := range some(t, run.started, 3, "settle") {
-		a.Settle = append(a.Settle, settlement(s, verdicts.Draw(t, "verdict")))
+		breaker, drawn := m.specs[m.item(s.Item).Job].Policy.Breaker, verdicts
+		if breaker.Failures > 0 && rapid.Bool().Draw(t, "down") {
+			drawn = ofWhatIsDown // or a breaker would rarely open
+		}
+		r := settlement(s, drawn.Draw(t, "verdict"))
+		r.Breaker = breaker
+		a.Settle = append(a.Settle, r)
 		a.Close = append(a.Close, s.Claim)
 	}
 	lanes := map[string]*store.Start{jobs.Serial: {Lane: jobs.Serial}, "parallel": {Lane: "parallel"}}
@@ -279,15 +336,16 @@ func (x *machine) advance(t *rapid.T) {
 
 	want := store.Advanced{Full: map[string]store.Full{}, Paced: map[string]time.Duration{}}
 	for _, s := range a.Settle {
-		if !m.settle(s) {
+		if !m.settle(s, &want) {
 			want.Stale = append(want.Stale, s.Held)
 		}
 	}
 	for _, c := range a.Close {
 		m.forget(c)
 	}
+	keeper := m.keeper()
 	for _, s := range a.Start {
-		x.startLane(run, s, &want)
+		x.startLane(run, s, &keeper, &want)
 	}
 	for i := range got.Started { // the slots are the store's to name
 		if i < len(want.Started) {
@@ -306,8 +364,8 @@ func (x *machine) advance(t *rapid.T) {
 }
 
 // startLane is what the model says to one lane's wish.
-func (x *machine) startLane(run *modelRun, s store.Start, want *store.Advanced) {
-	m, full, started := x.m, store.Full{}, 0
+func (x *machine) startLane(run *modelRun, s store.Start, keeper *string, want *store.Advanced) {
+	m, full, started, paced := x.m, store.Full{}, 0, false
 	for _, it := range s.Items {
 		if started == s.Want {
 			break
@@ -315,18 +373,27 @@ func (x *machine) startLane(run *modelRun, s store.Start, want *store.Advanced) 
 		if full.Lane = m.inLane(s.Lane) >= m.limits.Lanes[s.Lane]; full.Lane {
 			break
 		}
-		switch {
-		case !m.fits(it.Spec):
+		switch bar, wait := m.bar(s.Lane, it.Spec, *keeper), m.wait(it.Spec); {
+		case bar == "pool":
+			m.squeeze(it.Spec.Name)
 			full.Passed++
+		case bar != "":
+			full.Passed++
+		case wait > 0:
+			want.Paced[it.Spec.Name], paced = wait, true
 		case m.start(run.id, s.Lane, it.Held, it.Spec):
 			i := m.item(it.Item)
+			m.took(i, it.Spec)
+			if *keeper == i.Job {
+				*keeper = "" // it is another's turn with the next step
+			}
 			want.Started = append(want.Started, store.Started{Held: it.Held, Attempt: i.Attempt, Payload: i.payload})
 			started++
 		default:
 			want.Lost = append(want.Lost, it.Held)
 		}
 	}
-	if started < s.Want && (full.Lane || full.Passed > 0) {
+	if started < s.Want && (full.Lane || full.Passed > 0 || paced) {
 		full.InUse = m.inLane(s.Lane)
 		want.Full[s.Lane] = full
 	}
@@ -352,7 +419,7 @@ func (x *machine) release(t *rapid.T) {
 
 // clockForward lets time pass.
 func (x *machine) clockForward(t *rapid.T) {
-	x.w.clock.Move(rapid.SampledFrom([]time.Duration{time.Millisecond, time.Second, 29 * time.Second, lease, time.Hour}).Draw(t, "by"))
+	x.w.clock.Move(rapid.SampledFrom([]time.Duration{time.Millisecond, time.Second, 29 * time.Second, 31 * time.Second, lease, time.Hour}).Draw(t, "by"))
 }
 
 // clockBack is somebody who sets the clock.
@@ -415,7 +482,7 @@ func (x *machine) takeOver(t *rapid.T) {
 	for _, o := range must(db.Orphans(x.w.ctx, by.id))(x.w) {
 		if it := x.m.item(o.Item); slices.Contains(orphans, it) {
 			if it.claim != o.Claim && x.m.claims[o.Claim] == nil {
-				x.m.newClaim(o.Claim, by.id)
+				x.m.newClaim(o.Claim, by.id, "")
 			}
 			it.claim = o.Claim
 			by.orphans = append(by.orphans, o)

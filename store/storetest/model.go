@@ -3,7 +3,6 @@ package storetest
 import (
 	"bytes"
 	"cmp"
-	"maps"
 	"slices"
 	"time"
 
@@ -24,6 +23,10 @@ type model struct {
 	counters map[string]*store.Counters
 	served   map[string]int64 // the last claim of each job
 	last     int64            // the last claim id that was given out
+	pauses   map[store.Target]store.Pause
+	breakers map[string]*modelBreaker
+	paces    map[string]int64 // job → the next start at an even pace, microseconds
+	squeezes map[string]*modelSqueeze
 }
 
 type modelItem struct {
@@ -44,6 +47,7 @@ type modelSlot struct {
 
 type modelClaim struct {
 	run    int64
+	lane   string
 	until  int64 // milliseconds
 	lapsed int64 // 0: nobody has looked
 }
@@ -171,33 +175,13 @@ func (m *model) inLane(lane string) (n int) {
 	return n
 }
 
-// fits says whether one more attempt of a job may start.
-func (m *model) fits(spec *jobs.Spec) bool {
-	running, pools := 0, map[string]int{}
-	maps.Copy(pools, spec.Uses)
-	for _, it := range m.items {
-		if it.slot == nil {
-			continue
-		}
-		if it.Job == spec.Name {
-			running++
-		}
-		for p, n := range it.slot.uses {
-			pools[p] += n
-		}
-	}
-	if spec.InFlight > 0 && running >= spec.InFlight {
-		return false
-	}
-	for p := range spec.Uses {
-		if size, ok := m.limits.Pools[p]; ok && pools[p] > size {
-			return false
-		}
-	}
-	return true
+// asked says whether a claim asks for something of a job that is ready.
+func (m *model) asked(r store.ClaimRequest, job string) bool {
+	r.Skip = nil
+	return len(m.eligible(r, job)) > 0
 }
 
-// eligible lists what a claim may take of one job, in order.
+// eligible lists what is ready of one job for a claim, in order.
 func (m *model) eligible(r store.ClaimRequest, job string) (its []*modelItem) {
 	for _, it := range m.items {
 		if it.Job == job && it.State == jobs.Ready && !r.Skip[it.ID] && (r.Scope == nil || *r.Scope == it.Scope) {
@@ -209,9 +193,9 @@ func (m *model) eligible(r store.ClaimRequest, job string) (its []*modelItem) {
 }
 
 // newClaim books a claim that the store has made.
-func (m *model) newClaim(id, run int64) {
+func (m *model) newClaim(id, run int64, lane string) {
 	m.last = id
-	m.claims[id] = &modelClaim{run: run, until: m.now() + lease.Milliseconds()}
+	m.claims[id] = &modelClaim{run: run, lane: lane, until: m.now() + lease.Milliseconds()}
 }
 
 // empty says whether nothing is held under a claim.
@@ -259,13 +243,15 @@ func (m *model) start(run int64, lane string, h store.Held, spec *jobs.Spec) boo
 }
 
 // settle writes a verdict if the item runs under the claim and attempt named.
-func (m *model) settle(s store.Settlement) bool {
+func (m *model) settle(s store.Settlement, out *store.Advanced) bool {
 	it := m.item(s.Item)
 	if it.State != jobs.Running || it.claim != s.Claim || it.Attempt != s.Attempt {
 		m.count(it.Job).Stale++
 		return false
 	}
+	since := it.slot.since
 	m.judged(it, s.Verdict)
+	m.feed(it, since, s, out)
 	return true
 }
 
@@ -284,6 +270,9 @@ func (m *model) judged(it *modelItem, v jobs.Verdict) {
 		c.Dead++
 	case v.Charge == jobs.ChargeFailure:
 		c.Retries++
+	}
+	if v.Class == jobs.ClassTimeout {
+		c.Timeouts++
 	}
 	it.Class, it.Reason = v.Class, v.Reason
 	switch v.Charge {

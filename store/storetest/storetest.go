@@ -43,6 +43,10 @@ func Run(t *testing.T, fresh Fresh) {
 		{"Order", orderCases},
 		{"Share", shareCases},
 		{"Limits", limitCases},
+		{"Pause", pauseCases},
+		{"Breaker", breakerCases},
+		{"Rate", rateCases},
+		{"Squeeze", squeezeCases},
 		{"Settle", settleCases},
 		{"Fencing", fencingCases},
 		{"Release", releaseCases},
@@ -51,6 +55,7 @@ func Run(t *testing.T, fresh Fresh) {
 		{"Operate", operateCases},
 		{"Select", selectCases},
 		{"Report", reportCases},
+		{"Runs", runCases},
 		{"Concurrent", concurrentCases},
 	} {
 		t.Run(group.name, func(t *testing.T) {
