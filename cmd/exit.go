@@ -135,14 +135,30 @@ func codeOf(err error) exitCode {
 
 // hintOf finds what to do about an error.
 func hintOf(err error) string {
-	for e := err; e != nil; e = errors.Unwrap(e) {
-		if o, ok := e.(*outcome); ok && o.hint != "" {
-			return o.hint
-		}
+	if hint := givenHint(err); hint != "" {
+		return hint
 	}
 	var file *store.FileError
 	if errors.As(err, &file) {
 		return file.Hint
+	}
+	return ""
+}
+
+// givenHint looks for withHint's, also in each of several joined errors.
+func givenHint(err error) string {
+	if o, ok := err.(*outcome); ok && o.hint != "" {
+		return o.hint
+	}
+	switch e := err.(type) {
+	case interface{ Unwrap() error }:
+		return givenHint(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, one := range e.Unwrap() {
+			if hint := givenHint(one); hint != "" {
+				return hint
+			}
+		}
 	}
 	return ""
 }

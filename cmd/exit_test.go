@@ -36,6 +36,9 @@ func TestCodeOf(t *testing.T) {
 		{exitWith(signalExit(syscall.SIGTERM), nil), 143, ""},
 		{exitWith(signalExit(syscall.SIGTSTP), nil), 148, ""},
 		{withHint(exitWith(exitTERM, errors.New("stopped")), "again"), 143, "again"},
+		{errors.Join(withHint(usagef("no"), "join"), nil), 2, "join"},
+		{fmt.Errorf("more: %w", errors.Join(errors.New("a"), withHint(errors.New("b"), "b's"))), 1, "b's"},
+		{&store.FileError{Path: "/x", Err: store.ErrOlderRun, Hint: "wait"}, 75, "wait"},
 	} {
 		if got := codeOf(c.err); got != c.want {
 			t.Errorf("codeOf(%v) = %d, want %d", c.err, got, c.want)

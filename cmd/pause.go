@@ -87,11 +87,7 @@ func runPause(ctx context.Context, a *app, o *pauseOptions, args []string) (err 
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if failed := db.Close(); failed != nil { // joined for nothing, an error would lose its hint
-			err = errors.Join(err, failed)
-		}
-	}()
+	defer func() { err = errors.Join(err, db.Close()) }()
 	if err := a.known(ctx, db, targets, nil); err != nil {
 		return err
 	}

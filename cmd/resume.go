@@ -47,11 +47,7 @@ func runResume(ctx context.Context, a *app, o *targetFlags, args []string) (err 
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if failed := db.Close(); failed != nil { // joined for nothing, an error would lose its hint
-			err = errors.Join(err, failed)
-		}
-	}()
+	defer func() { err = errors.Join(err, db.Close()) }()
 	s, err := db.Stats(ctx)
 	if err != nil {
 		return err

@@ -16,9 +16,9 @@ func newStats(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "stats",
 		Short: "Show what waits, runs, is done and dead, and who holds what",
-		Long: `One screen: the database's path, the books, the lanes and the jobs with the age
-of the oldest waiting item, the slots in use with who holds them and since when,
-and the runs at work.
+		Long: `One screen: the database's path, the books, what is paused or held back and why,
+the lanes and the jobs with the age of the oldest waiting item, the slots in use
+with who holds them and since when, and the runs at work.
 
 Waiting is what is ready, due but not yet moved, or claimed and not started.
 The books always balance:

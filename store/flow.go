@@ -53,8 +53,8 @@ type Tripped struct {
 	Reason   string
 }
 
-// Squeezed says which job a pool is kept free for, because it was passed over
-// for a whole lease.
+// Squeezed is a job that is passed over for a full pool. After a whole lease
+// the pool is kept free for the one that has waited longest.
 type Squeezed struct {
 	Job   string
 	Since time.Time

@@ -98,7 +98,7 @@ type Stats struct {
 	Slots  []SlotRow
 	Runs   []RunInfo // those that have not ended
 	Pauses []Pause   // everything first, then lanes, then jobs
-	// Squeezed are the jobs for which a pool is kept free.
+	// Squeezed are the jobs that find no room in a pool, the longest first.
 	Squeezed []Squeezed
 }
 

@@ -45,9 +45,9 @@ func (x *machine) actions() map[string]func(*rapid.T) {
 		{"enqueue", 2, x.enqueue}, {"claim", 3, x.claim}, {"advance", 6, x.advance}, {"release", 1, x.release},
 		{"clock forward", 2, x.clockForward}, {"clock back", 1, x.clockBack}, {"renew", 2, x.renew}, {"lapse", 2, x.lapse},
 		{"register", 1, x.begin}, {"take over", 2, x.takeOver}, {"settle orphan", 2, x.settleOrphan}, {"end run", 1, x.endRun},
-		{"requeue", 2, x.requeue}, {"drop", 1, x.drop}, {"pause", 1, x.pause}, {"resume", 2, x.resume},
+		{"requeue", 2, x.requeue}, {"drop", 1, x.drop}, {"pause", 1, x.pause}, {"resume", 2, x.resume}, {"work", 6, x.work},
 	} {
-		if x.steady && !slices.Contains([]string{"enqueue", "claim", "advance", "clock forward", "clock back", "pause", "resume"}, a.name) {
+		if x.steady && !slices.Contains([]string{"enqueue", "work", "clock forward", "clock back", "pause", "resume"}, a.name) {
 			continue
 		}
 		for i := range a.weight {
@@ -84,7 +84,7 @@ func newMachine(t *rapid.T, fresh Fresh) *machine {
 	m.limits = store.Limits{
 		Lanes:    map[string]int{jobs.Serial: rapid.SampledFrom([]int{2, 3, 1}).Draw(t, "serial"), "parallel": rapid.IntRange(1, 3).Draw(t, "parallel")},
 		Pools:    map[string]int{"db": rapid.IntRange(2, 5).Draw(t, "db")},
-		Patience: rapid.SampledFrom([]time.Duration{lease, time.Second, 0}).Draw(t, "patience"),
+		Patience: rapid.SampledFrom([]time.Duration{2 * time.Second, lease, 0}).Draw(t, "patience"),
 	}
 	x := &machine{w: w, m: m, steady: rapid.Bool().Draw(t, "steady"), stores: []store.Store{w.db, w.other()}}
 	if x.steady {
@@ -199,6 +199,12 @@ func (x *machine) claim(t *rapid.T) {
 			}
 		}
 	}
+	x.take(t, run, r)
+}
+
+// take claims and compares.
+func (x *machine) take(t *rapid.T, run *modelRun, r store.ClaimRequest) {
+	m := x.m
 	c := must(x.db(t).Claim(x.w.ctx, r))(x.w)
 	m.promote()
 	keeper := m.keeper()
@@ -311,9 +317,37 @@ var ofWhatIsDown = rapid.SampledFrom([]jobs.Verdict{retry(0), retry(time.Second)
 
 // advance settles and starts in one step, with tokens old and new.
 func (x *machine) advance(t *rapid.T) {
+	run := x.run(t)
+	x.step(t, run, some(t, run.started, 3, "settle"), some(t, run.held, 4, "start"))
+}
+
+// work is a run as it should be: it claims, settles some of what it has in
+// flight, and starts what it holds.
+func (x *machine) work(t *rapid.T) {
 	m, run := x.m, x.run(t)
+	r := store.ClaimRequest{Run: run.id, Lane: jobs.Serial, Limits: m.limits, Max: 4, Lease: lease, Jobs: x.w.specsOf("a", "b")}
+	if rapid.Bool().Draw(t, "parallel") {
+		r.Lane, r.Jobs = "parallel", x.w.specsOf("c")
+	}
+	x.take(t, run, r)
+	var running []store.Started
+	for _, s := range run.started {
+		if it := m.item(s.Item); it.State == jobs.Running && it.claim == s.Claim && it.Attempt == s.Attempt {
+			running = append(running, s)
+		}
+	}
+	var held []store.Held
+	for _, it := range m.heldBy(run.id, jobs.Claimed) {
+		held = append(held, store.Held{Item: it.ID, Claim: it.claim})
+	}
+	x.step(t, run, some(t, running, 2, "settle"), held)
+}
+
+// step settles and starts, and compares.
+func (x *machine) step(t *rapid.T, run *modelRun, settle []store.Started, start []store.Held) {
+	m := x.m
 	a := store.Advance{Run: run.id, Limits: m.limits}
-	for _, s := range some(t, run.started, 3, "settle") {
+	for _, s := range settle {
 		breaker, drawn := m.specs[m.item(s.Item).Job].Policy.Breaker, verdicts
 		if breaker.Failures > 0 && rapid.Bool().Draw(t, "down") {
 			drawn = ofWhatIsDown // or a breaker would rarely open
@@ -324,7 +358,7 @@ func (x *machine) advance(t *rapid.T) {
 		a.Close = append(a.Close, s.Claim)
 	}
 	lanes := map[string]*store.Start{jobs.Serial: {Lane: jobs.Serial}, "parallel": {Lane: "parallel"}}
-	for _, h := range some(t, run.held, 4, "start") {
+	for _, h := range start {
 		spec := m.specs[m.item(h.Item).Job]
 		lanes[spec.Lane].Items = append(lanes[spec.Lane].Items, store.StartItem{Held: h, Spec: spec})
 	}
