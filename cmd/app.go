@@ -89,6 +89,22 @@ func (a *app) config() (*config.Config, error) {
 	return cfg, nil
 }
 
+// configOrNone is config for what a person must be able to do also while the
+// file is broken: hold work back. Without the file the database has to be named.
+func (a *app) configOrNone() error {
+	_, err := a.config()
+	if err == nil || a.global.db == "" && a.getenv("BATCHQ_DB") == "" {
+		return err
+	}
+	none, failed := config.Load("")
+	if failed != nil {
+		return failed
+	}
+	a.out.warn("going by the database alone: %v", err)
+	a.loaded = none
+	return nil
+}
+
 // database returns the path of the database, absolute, and who named it:
 // "--db", "$BATCHQ_DB", …, "the default".
 func (a *app) database() (path, source string, err error) {

@@ -142,7 +142,7 @@ func TestLanes_Follow(t *testing.T) {
 	}
 	s.write("go", "")
 	r := p.wait()
-	if r.code != 143 || !strings.Contains(r.stderr, "configuration reloaded: 2 lanes, 2 jobs") || !strings.HasPrefix(r.stdout, "done 3, left 0") {
+	if r.code != 143 || !strings.Contains(r.stderr, "configuration reloaded: lane serial (1): heavy; lane parallel (2): quick\n") || !strings.HasPrefix(r.stdout, "done 3, left 0") {
 		t.Errorf("%s", r)
 	}
 	s.wantTotals(map[string]int{"done": 3})

@@ -83,6 +83,9 @@ func runPause(ctx context.Context, a *app, o *pauseOptions, args []string) (err 
 	if len(o.reason) > maxReason {
 		return usagef("--reason: %d bytes are too long: at most %d", len(o.reason), maxReason)
 	}
+	if err := a.configOrNone(); err != nil {
+		return err
+	}
 	db, err := a.openStore(ctx, changes)
 	if err != nil {
 		return err

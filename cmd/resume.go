@@ -19,6 +19,9 @@ func newResume(a *app) *cobra.Command {
 		Long: `Ends the pauses of JOBs, of lanes, or with --all every pause there is. Runs that
 are at work see it at their next look; where none is, nothing starts by itself.
 
+A job that is held because its items failed in a row is tried at once, for who
+has repaired what was down: one item, and all of them when that succeeds.
+
 A job stays held as long as its lane, or everything, is paused: what still
 holds is told. What was not paused is told too, and is no error.`,
 		Example: `  batchq resume pos
@@ -43,6 +46,9 @@ func runResume(ctx context.Context, a *app, o *targetFlags, args []string) (err 
 	if err != nil {
 		return err
 	}
+	if err := a.configOrNone(); err != nil {
+		return err
+	}
 	db, err := a.openStore(ctx, changes)
 	if err != nil {
 		return err
@@ -63,10 +69,14 @@ func runResume(ctx context.Context, a *app, o *targetFlags, args []string) (err 
 	if err != nil {
 		return err
 	}
+	tried, err := db.TryNow(ctx, jobsOf(these))
+	if err != nil {
+		return err
+	}
 	if s, err = db.Stats(ctx); err != nil {
 		return err
 	}
-	r := report.NewResumed(ended, s.Pauses, a.now())
+	r := report.NewResumed(ended, tried, s.Pauses, a.now())
 	if a.out.json {
 		if err := a.out.document(r); err != nil {
 			return err
@@ -75,7 +85,7 @@ func runResume(ctx context.Context, a *app, o *targetFlags, args []string) (err 
 	for _, line := range r.Lines() {
 		a.out.summary("%s", line)
 	}
-	a.sayNotPaused(targets, ended, o.all)
+	a.sayNotPaused(targets, ended, tried, o.all)
 	if len(r.StillPaused) > 0 {
 		for _, line := range r.Left() {
 			a.out.note("%s", line)
@@ -86,16 +96,31 @@ func runResume(ctx context.Context, a *app, o *targetFlags, args []string) (err 
 }
 
 // sayNotPaused tells which targets there was nothing to end of.
-func (a *app) sayNotPaused(targets []store.Target, ended []store.Pause, all bool) {
+func (a *app) sayNotPaused(targets []store.Target, ended []store.Pause, tried []string, all bool) {
 	if all {
-		if len(ended) == 0 {
+		if len(ended)+len(tried) == 0 {
 			a.out.note("nothing was paused")
 		}
 		return
 	}
 	for _, t := range targets {
-		if !slices.ContainsFunc(ended, func(p store.Pause) bool { return p.Target == t }) {
+		if !slices.Contains(tried, t.Job) && !slices.ContainsFunc(ended, func(p store.Pause) bool { return p.Target == t }) {
 			a.out.note("%s was not paused", t)
 		}
 	}
+}
+
+// jobsOf lists the jobs among targets; nil, which means all of them, when
+// targets is nil.
+func jobsOf(targets []store.Target) []string {
+	if targets == nil {
+		return nil
+	}
+	names := []string{}
+	for _, t := range targets {
+		if t.Job != "" {
+			names = append(names, t.Job)
+		}
+	}
+	return names
 }

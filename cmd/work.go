@@ -3,6 +3,8 @@ package cmd
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -133,28 +135,27 @@ func (o *workOptions) run(ctx context.Context, a *app) (err error) {
 		return a.rehearse(ctx, queue, plan)
 	}
 	if o.follow {
-		plan.Follow, plan.Reread = true, func() (worker.Plan, error) { return o.reread(a, queue.Path()) }
+		plan.Follow, plan.Reread = true, func() (worker.Plan, error) { return o.reread(ctx, a, queue) }
 	}
 	return a.work(ctx, queue, plan)
 }
 
 // reread is what a run that follows does from now on, after a HUP. On an error
 // what was read before stays.
-func (o *workOptions) reread(a *app, path string) (worker.Plan, error) {
+func (o *workOptions) reread(ctx context.Context, a *app, queue *sqlite.DB) (worker.Plan, error) {
 	before := a.loaded
 	a.loaded = nil
 	plan, err := o.plan(a)
 	if err == nil {
-		err = a.sameDatabase(path)
+		err = a.sameDatabase(queue.Path())
+	}
+	if err == nil {
+		err = o.sayUndeclared(ctx, a, queue)
 	}
 	if err != nil {
 		a.loaded = before
-		return plan, err
 	}
-	for _, note := range a.loaded.Notes {
-		a.out.note("%s", note)
-	}
-	return plan, nil
+	return plan, err
 }
 
 // work registers a run, works the plan and says what came of it.
@@ -177,6 +178,10 @@ func (a *app) work(ctx context.Context, queue *sqlite.DB, plan worker.Plan) (err
 		return err
 	}
 	sum, err := a.loop(ctx, s, queue, run, plan, progress)
+	var others []store.OtherRun
+	if err == nil && sum.Books.Claimed+sum.Books.Running > 0 {
+		others, err = own.OtherRuns(context.WithoutCancel(ctx), run.Info.ID)
+	}
 	end := store.RunEnd{Outcome: outcomeOf(s, sum, err), PeakBytes: sum.PeakBytes}
 	closeErr := a.close(ctx, s, run, end)
 	// Told twice, it did not wait for a lock any longer: that is no failure.
@@ -192,7 +197,46 @@ func (a *app) work(ctx context.Context, queue *sqlite.DB, plan worker.Plan) (err
 		return closeErr
 	}
 	progress.Close()
+	a.sayWhy(s, sum, others)
 	return a.summarize(s, sum, plan)
+}
+
+// sayWhy tells why something is left that this run could not work.
+func (a *app) sayWhy(s *stops, sum worker.Summary, others []store.OtherRun) {
+	for _, h := range sum.Holds {
+		a.out.note("%s; %s", report.Held(h, a.now()), a.release(h))
+	}
+	for _, f := range sum.FullLanes {
+		a.out.note("%s", report.LaneFull(f.Name, f.InUse, f.Slots, f.Holders, a.now()))
+	}
+	if s.signal() != 0 || len(sum.FullLanes) > 0 {
+		return // the rest is no news
+	}
+	for _, job := range slices.Sorted(maps.Keys(sum.NoRoom)) {
+		a.out.note("%s", report.NoRoom(job, sum.NoRoom[job]))
+	}
+	if text := report.HeldElsewhere(others); text != "" {
+		a.out.note("%s", text)
+	}
+	if sum.Books.Delayed > 0 && !sum.NextDue.IsZero() {
+		a.out.detail("%s", report.NextDue(sum.NextDue, a.now()))
+	}
+}
+
+// release is the command that ends a hold.
+func (a *app) release(h store.Hold) string {
+	args := " resume "
+	switch p := h.Pause; {
+	case p == nil:
+		return "to try one at once: " + a.self() + args + shellWord(h.Job)
+	case p.Job != "":
+		args += shellWord(p.Job)
+	case p.Lane != "":
+		args += "--lane " + shellWord(p.Lane)
+	default:
+		args += "--all"
+	}
+	return "to end that: " + a.self() + args
 }
 
 // lastWait is how long a run that was told twice to stop waits for the lock to
@@ -247,12 +291,6 @@ func outcomeOf(s *stops, sum worker.Summary, err error) string {
 
 // summarize prints what the run did and picks the exit status.
 func (a *app) summarize(s *stops, sum worker.Summary, plan worker.Plan) error {
-	for _, h := range sum.Holds {
-		a.out.note("%s", report.Held(h, a.now()))
-	}
-	for _, f := range sum.FullLanes {
-		a.out.note("%s", report.LaneFull(f.Name, f.InUse, f.Slots, f.Holders, a.now()))
-	}
 	if a.out.json {
 		if err := a.out.document(report.NewWorked(numbers(sum))); err != nil {
 			return err

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"batchq/jobs"
 	"batchq/jobs/config"
 )
 
@@ -27,12 +28,12 @@ type Check struct {
 
 // CheckedLane is a lane's limit and how it came about.
 type CheckedLane struct {
-	Name     string      `json:"name"`
-	InFlight int         `json:"in_flight"`
-	Declared bool        `json:"declared"` // the file gives the number; else it was worked out, or is the 1 of serial
-	Source   string      `json:"source"`   // "" for a serial that no file declares
-	Shares   []PoolShare `json:"shares"`
-	line     string
+	Name      string      `json:"name"`
+	InFlight  int         `json:"in_flight"`
+	WorkedOut bool        `json:"worked_out"` // from the pools, as the file gives no number
+	Source    string      `json:"source"`     // "" for a serial that no file declares
+	Shares    []PoolShare `json:"shares"`
+	line      string
 }
 
 // PoolShare is one pool's part in a lane: size ÷ uses = fits.
@@ -75,7 +76,7 @@ func NewCheck(cfg *config.Config, database, source string) Check {
 }
 
 func checkedLane(l config.LaneLimit) CheckedLane {
-	out := CheckedLane{Name: l.Lane, InFlight: l.InFlight, Declared: l.Declared, Source: escapeInvalid(l.Source),
+	out := CheckedLane{Name: l.Lane, InFlight: l.InFlight, WorkedOut: !l.Declared && l.Lane != jobs.Serial, Source: escapeInvalid(l.Source),
 		Shares: []PoolShare{}, line: l.String()}
 	for _, s := range l.Shares {
 		out.Shares = append(out.Shares, PoolShare(s))

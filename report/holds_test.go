@@ -33,7 +33,7 @@ func TestStats_Holds(t *testing.T) {
 		"held: job held until " + at(time.Minute) + `, opened 2 times, last failure: exit\x1b 75`,
 		"held: job half to one item at a time since its breaker opened at " + clock(now.Add(-time.Hour), now) + ", opened once, last failure: exit 1",
 		"held: job set-back to one item at a time since its breaker opened at " + clock(now.Add(time.Hour), now) + ", opened once, last failure: exit 1",
-		"squeezed: job big finds no room in its pools since " + at(-time.Minute) + "; after a whole lease they are kept free for it",
+		"squeezed: job big finds no room in its pools since " + at(-time.Minute) + "; after a whole lease they are kept free for the one that waits longest",
 	}
 	var b bytes.Buffer
 	if err := s.WriteText(&b, 0); err != nil {

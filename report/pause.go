@@ -95,13 +95,16 @@ func StillRunning(t store.Target, in store.InHand, now time.Time) string {
 type Resumed struct {
 	SchemaVersion int     `json:"schema_version"`
 	Resumed       []Pause `json:"resumed"`
-	StillPaused   []Pause `json:"still_paused"`
-	now           time.Time
+	// Tried are the jobs that their breakers held back: one item may be tried now.
+	Tried       []string `json:"tried"`
+	StillPaused []Pause  `json:"still_paused"`
+	now         time.Time
 }
 
-// NewResumed renders the pauses that ended and those that still hold.
-func NewResumed(ended, left []store.Pause, now time.Time) Resumed {
-	return Resumed{SchemaVersion: SchemaVersion, Resumed: NewPauses(ended), StillPaused: NewPauses(left), now: now}
+// NewResumed renders the pauses that ended, the jobs whose breakers wait no
+// longer, and the pauses that still hold.
+func NewResumed(ended []store.Pause, tried []string, left []store.Pause, now time.Time) Resumed {
+	return Resumed{SchemaVersion: SchemaVersion, Resumed: NewPauses(ended), Tried: append([]string{}, tried...), StillPaused: NewPauses(left), now: now}
 }
 
 // Lines says what may start again, one line each.
@@ -109,6 +112,9 @@ func (r Resumed) Lines() []string {
 	var lines []string
 	for _, one := range r.Resumed {
 		lines = append(lines, fmt.Sprintf("resumed %s (paused %s)", one.pause.Target, one.said(r.now)))
+	}
+	for _, job := range r.Tried {
+		lines = append(lines, fmt.Sprintf("job %s was held because its items failed in a row: one is tried as soon as a run looks", job))
 	}
 	return lines
 }

@@ -52,7 +52,7 @@ func (s Stats) holds() []string {
 		}
 	}
 	for _, q := range s.Squeezed {
-		lines = append(lines, fmt.Sprintf("squeezed: job %s finds no room in its pools since %s; after a whole lease they are kept free for it", q.Job, clock(q.since, s.now)))
+		lines = append(lines, fmt.Sprintf("squeezed: job %s finds no room in its pools since %s; after a whole lease they are kept free for the one that waits longest", q.Job, clock(q.since, s.now)))
 	}
 	return lines
 }

@@ -103,6 +103,28 @@ func LaneFull(lane string, inUse, slots int, holders []store.Holder, now time.Ti
 	return s
 }
 
+// HeldElsewhere says which other runs have items in hand.
+func HeldElsewhere(others []store.OtherRun) string {
+	var parts []string
+	for _, o := range others {
+		if o.Held > 0 && o.ID != 0 {
+			parts = append(parts, fmt.Sprintf("run %d (pid %d) %d", o.ID, o.PID, o.Held))
+		}
+	}
+	if parts == nil {
+		return ""
+	}
+	return "items in hand of other runs: " + strings.Join(parts, ", ")
+}
+
+// NextDue says when the first delayed item is due.
+func NextDue(at, now time.Time) string {
+	return "the next delayed item is due at " + clockSeconds(at, now)
+}
+
+// NoRoom says what was full for a job that had something ready.
+func NoRoom(job, full string) string { return fmt.Sprintf("job %s found no room: %s", job, full) }
+
 // clock is a time of day for a person, with the date where it is not today's.
 func clock(t, now time.Time) string {
 	t, now = t.In(now.Location()), now.Local()

@@ -23,6 +23,9 @@ type Operator interface {
 	// Resume ends the pauses of targets, or all of them when targets is nil,
 	// and returns those that were there.
 	Resume(ctx context.Context, targets []Target) ([]Pause, error)
+	// TryNow ends the wait of open breakers, of the jobs named or of all when
+	// that is nil: one item may be tried at once. It returns the jobs that waited.
+	TryNow(ctx context.Context, jobNames []string) ([]string, error)
 	// Check recounts everything and compares it with the books.
 	Check(ctx context.Context) (Health, error)
 }

@@ -42,12 +42,23 @@ type Claim struct {
 	// Passed counts jobs that have something ready and no room: their own
 	// limit or a pool is full.
 	Passed int
+	// NoRoom says of each of them what was full.
+	NoRoom map[string]string
 	// Holds says which jobs have something ready and are paused or held by
 	// their breaker, or that the lane is paused.
 	Holds []Hold
 	// NextDue is how long until the first delayed item of these jobs is due, or
 	// a breaker lets one be tried; negative: there is no such time.
 	NextDue time.Duration
+}
+
+// Pass notes a job that has something ready and no room.
+func (c *Claim) Pass(job, full string) {
+	c.Passed++
+	if c.NoRoom == nil {
+		c.NoRoom = map[string]string{}
+	}
+	c.NoRoom[job] = full
 }
 
 // Held names an item and the claim under which it is held; for one that is

@@ -41,7 +41,7 @@ func (l LaneLimit) String() string {
 	s := fmt.Sprintf("lane %s: %d in flight", l.Lane, l.InFlight)
 	switch {
 	case l.Lane == jobs.Serial:
-		s += ", always"
+		return s + ", always" // whatever the pools would allow
 	case l.Declared:
 		s += ", as declared"
 	default:
@@ -129,7 +129,7 @@ func (r *reading) limit(l *lane) (limit LaneLimit, ok bool) {
 	case r.faultIn(l.node), r.usesAtFault(l):
 		return limit, false // what would be told of it follows from that
 	case len(limit.Shares) == 0:
-		r.fault(l.node, "in_flight can't be worked out, because no job of this lane uses a pool: write in_flight = NUMBER")
+		r.fault(l.node, "in_flight can't be worked out, because no job of this lane uses a pool: write in_flight = NUMBER%s", r.meant(l.name))
 		return limit, false
 	}
 	limit.InFlight = limit.Shares[0].Fits
@@ -137,6 +137,17 @@ func (r *reading) limit(l *lane) (limit LaneLimit, ok bool) {
 		limit.InFlight = min(limit.InFlight, share.Fits)
 	}
 	return limit, true
+}
+
+// meant names the jobs that probably belong in a lane: they ask for one that
+// is not declared.
+func (r *reading) meant(lane string) (hint string) {
+	for _, asked := range slices.Sorted(maps.Keys(r.cfg.Undeclared)) {
+		if jobs.Nearest(asked, []string{lane}) != "" {
+			hint += fmt.Sprintf(" (or did lane %q of job %q mean this one?)", asked, r.cfg.Undeclared[asked][0])
+		}
+	}
+	return hint
 }
 
 // shares tells, for each pool that the lane's jobs use, how many attempts of

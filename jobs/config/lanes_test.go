@@ -40,7 +40,7 @@ uses = { db = 3 }
 		lines = append(lines, l.String())
 	}
 	diff(t, lines, []string{
-		"lane serial: 1 in flight, always: db 15 ÷ 3 (one) = 5",
+		"lane serial: 1 in flight, always",
 		"lane parallel: 2 in flight, worked out from the pools: api 4 ÷ 1 (light) = 4; db 15 ÷ 7 (pos) = 2",
 		"lane wide: 4 in flight, as declared",
 	})

@@ -123,6 +123,7 @@ func (w *Worker) claimLane(l *lane, n int) (took bool, err error) {
 	}
 	w.failing = false
 	l.look, l.full, l.passed, l.holds = false, nil, c.Passed > 0, c.Holds
+	l.noRoom = c.NoRoom
 	if c.LaneFull {
 		l.full = &FullLane{Name: l.Name, Slots: l.Slots, InUse: c.InUse, Holders: c.Holders}
 		return false, nil

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"fmt"
+	"time"
 
 	"batchq/jobs"
 	"batchq/store"
@@ -28,15 +29,26 @@ func (w *Worker) sayBreakers(out store.Advanced) {
 func (w *Worker) sayHolds() {
 	for _, l := range w.lanes {
 		for _, h := range l.holds {
-			if h.Pause == nil || w.saidHolds[*h.Pause] {
-				continue // that a breaker has opened was said when it did
+			what, text := wording(h)
+			if !w.saidHolds[what] {
+				w.saidHolds[what] = true
+				w.note(jobs.NoteInfo, "waiting: %s", text)
 			}
-			w.saidHolds[*h.Pause] = true
-			text := fmt.Sprintf("waiting: %s is paused by %s", h.Pause.Target, h.Pause.By)
-			if h.Pause.Reason != "" {
-				text += ": " + h.Pause.Reason
-			}
-			w.note(jobs.NoteInfo, "%s", text)
 		}
 	}
+}
+
+// wording is what holds something back as a sentence; what tells it from every
+// other hold.
+func wording(h store.Hold) (what, text string) {
+	if b := h.Breaker; b != nil {
+		return fmt.Sprint(h.Job, b.Opened.UnixMilli()),
+			fmt.Sprintf("job %s is held back, because its items failed in a row, the last with %q; one is tried at %s", h.Job, b.Reason, b.Until.Local().Format(time.TimeOnly))
+	}
+	p := h.Pause
+	text = fmt.Sprintf("%s is paused by %s", p.Target, p.By)
+	if p.Reason != "" {
+		text += ": " + p.Reason
+	}
+	return fmt.Sprint(p.Target, p.Since.UnixMilli()), text
 }

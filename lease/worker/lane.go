@@ -17,11 +17,12 @@ type lane struct {
 	// look says that a claim may find something. It is put out by a claim that
 	// found nothing, and lit by whatever may have changed that.
 	look    bool
-	nextDue time.Time    // when the first delayed item is due; zero: none known
-	allow   int          // how many more items may be claimed; negative: no bound
-	full    *FullLane    // why nothing could be taken or started, at the last try
-	passed  bool         // something was passed over because its job or pool was full
-	holds   []store.Hold // what is paused or held by a breaker, at the last look
+	nextDue time.Time         // when the first delayed item is due; zero: none known
+	allow   int               // how many more items may be claimed; negative: no bound
+	full    *FullLane         // why nothing could be taken or started, at the last try
+	passed  bool              // something was passed over because its job or pool was full
+	holds   []store.Hold      // what is paused or held by a breaker, at the last look
+	noRoom  map[string]string // likewise, what was full for a job
 }
 
 // held is an item that this run owns.

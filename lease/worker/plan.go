@@ -65,7 +65,11 @@ type Summary struct {
 	FullLanes []FullLane
 	// Holds says what of the jobs was paused or held by a breaker when the run
 	// left.
-	Holds   []store.Hold
+	Holds []store.Hold
+	// NoRoom says of jobs that had something ready what was full for them.
+	NoRoom map[string]string
+	// NextDue is when the first delayed item is due; zero: none is known.
+	NextDue time.Time
 	Stopped bool // by a stop, before it was through
 	// DeadBefore is how many of what was asked for were dead when the run began.
 	DeadBefore int64

@@ -1,6 +1,11 @@
 package worker
 
-import "batchq/jobs"
+import (
+	"fmt"
+	"strings"
+
+	"batchq/jobs"
+)
 
 // reload takes over what the configuration says now. What runs goes on as it
 // was started; what was held unstarted is given back first, and claimed anew
@@ -29,8 +34,21 @@ func (w *Worker) reload() error {
 	for _, a := range w.inFlight {
 		w.move(a, before)
 	}
-	w.note(jobs.NoteInfo, "configuration reloaded: %d lanes, %d jobs", len(w.plan.Lanes), len(w.plan.jobNames()))
+	w.note(jobs.NoteInfo, "configuration reloaded: %s", w.plan.outline())
 	return nil
+}
+
+// outline is a plan in one line: each lane with its slots and jobs.
+func (p *Plan) outline() string {
+	var lanes []string
+	for _, l := range p.Lanes {
+		var names []string
+		for _, s := range l.Jobs {
+			names = append(names, s.Name)
+		}
+		lanes = append(lanes, fmt.Sprintf("lane %s (%d): %s", l.Name, l.Slots, strings.Join(names, ", ")))
+	}
+	return strings.Join(lanes, "; ")
 }
 
 // move puts what runs where its end will be counted. A lane or job that is

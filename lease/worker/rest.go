@@ -1,10 +1,12 @@
 package worker
 
 import (
+	"maps"
 	"slices"
 	"time"
 
 	"batchq/jobs"
+	"batchq/store"
 )
 
 // pollPause is how often an idle lane looks whether another process has
@@ -18,6 +20,7 @@ func (w *Worker) over() (bool, error) {
 		return false, nil
 	}
 	if w.closing != "" || w.hard.Err() != nil {
+		w.sayFull()
 		return true, nil
 	}
 	if !w.retryAt.IsZero() {
@@ -168,10 +171,21 @@ func (w *Worker) later(err error) (again bool, _ error) {
 // and what is held back.
 func (w *Worker) sayFull() {
 	for _, l := range w.lanes {
+		if l.room(w.plan.Batch, w.limit) == 0 {
+			continue // it wanted no more, so nothing stood in its way
+		}
 		if l.full != nil {
 			w.summary.FullLanes = append(w.summary.FullLanes, *l.full)
 		}
-		w.summary.Holds = append(w.summary.Holds, l.holds...)
+		for _, h := range l.holds {
+			if !slices.ContainsFunc(w.summary.Holds, func(o store.Hold) bool { return o.Pause != nil && h.Pause != nil && *o.Pause == *h.Pause }) {
+				w.summary.Holds = append(w.summary.Holds, h)
+			}
+		}
+		maps.Copy(w.summary.NoRoom, l.noRoom)
+		if t := w.summary.NextDue; !l.nextDue.IsZero() && (t.IsZero() || l.nextDue.Before(t)) {
+			w.summary.NextDue = l.nextDue
+		}
 	}
 }
 

@@ -51,18 +51,18 @@ type Worker struct {
 	soft, hard, last context.Context
 
 	started   time.Time
-	closing   string               // why nothing more is started; "" while it is
-	graceEnd  time.Time            // when running commands are told to end; zero: no stop was seen
-	killed    bool                 // the hard stop was seen
-	failing   bool                 // the last write failed and a person was told
-	retryAt   time.Time            // when to try it again; zero: now
-	taken     bool                 // a claim of this turn brought something that has not been offered a slot
-	rescued   bool                 // dead runs were looked for since a lane was found full
-	pidsAt    time.Time            // when pids that nothing else carried are written
-	reloading bool                 // the configuration is to be read again
-	saidHolds map[store.Pause]bool // of which it was said that the run waits for them
-	unforked  []int64              // items skipped because no process could be made for them
-	forkAt    time.Time            // when these are tried again; zero: there are none
+	closing   string          // why nothing more is started; "" while it is
+	graceEnd  time.Time       // when running commands are told to end; zero: no stop was seen
+	killed    bool            // the hard stop was seen
+	failing   bool            // the last write failed and a person was told
+	retryAt   time.Time       // when to try it again; zero: now
+	taken     bool            // a claim of this turn brought something that has not been offered a slot
+	rescued   bool            // dead runs were looked for since a lane was found full
+	pidsAt    time.Time       // when pids that nothing else carried are written
+	reloading bool            // the configuration is to be read again
+	saidHolds map[string]bool // of which it was said that the run waits for them
+	unforked  []int64         // items skipped because no process could be made for them
+	forkAt    time.Time       // when these are tried again; zero: there are none
 	summary   Summary
 }
 
@@ -81,8 +81,8 @@ func New(ctx context.Context, plan Plan, s Store, run *lease.Run, runner *handle
 		return nil, err
 	}
 	w := &Worker{plan: plan, store: s, run: run, runner: runner, progress: progress, identity: identity, limits: plan.limits(),
-		jobs: map[string]*job{}, inFlight: map[int64]*attempt{}, claims: map[int64]int{}, skip: map[int64]bool{}, limit: unbounded, fatal: make(chan error, 1), saidHolds: map[store.Pause]bool{},
-		summary: Summary{Broken: map[string]string{}, Halted: map[string]string{}}}
+		jobs: map[string]*job{}, inFlight: map[int64]*attempt{}, claims: map[int64]int{}, skip: map[int64]bool{}, limit: unbounded, fatal: make(chan error, 1), saidHolds: map[string]bool{},
+		summary: Summary{Broken: map[string]string{}, Halted: map[string]string{}, NoRoom: map[string]string{}}}
 	if plan.Limit > 0 {
 		w.limit = plan.Limit
 	}

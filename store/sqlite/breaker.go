@@ -1,6 +1,8 @@
 package sqlite
 
 import (
+	"context"
+	"slices"
 	"time"
 
 	"batchq/jobs"
@@ -147,6 +149,27 @@ func (t *tx) trip(job int64, b *breaker, s *store.Settlement, out *store.Advance
 	}
 	return t.exec("UPDATE breaker SET failed = 0, times = ?, opened = ?, until = ?, reason = ? WHERE job = ?",
 		b.times+1, t.now, t.now+hold.Milliseconds(), s.Verdict.Reason, job)
+}
+
+// TryNow ends the wait of open breakers: for who has repaired what was down.
+func (db *DB) TryNow(ctx context.Context, jobNames []string) (waited []string, err error) {
+	err = db.write(ctx, "ending a breaker's wait", synced, func(t *tx) error {
+		waited = nil
+		var names any
+		if jobNames != nil {
+			names = nameList(jobNames)
+		}
+		return t.rows(`UPDATE breaker SET until = ?1 WHERE until > ?1 AND (?2 IS NULL OR job IN
+			(SELECT id FROM job WHERE name IN (SELECT value FROM json_each(?2)))) RETURNING (SELECT name FROM job WHERE id = breaker.job)`,
+			[]any{t.now, names}, func(scan func(...any) error) error {
+				var name string
+				err := scan(&name)
+				waited = append(waited, name)
+				return err
+			})
+	})
+	slices.Sort(waited)
+	return waited, err
 }
 
 // jobName is the name behind an id.

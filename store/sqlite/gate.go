@@ -2,6 +2,8 @@ package sqlite
 
 import (
 	"encoding/json"
+	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -123,25 +125,30 @@ func (g *gate) bars(job int64, lane string, spec *jobs.Spec) bar {
 		return barBreaker
 	case spec.InFlight > 0 && g.job[job] >= spec.InFlight:
 		return barJob
-	case !g.poolsFit(job, spec):
+	case g.fullPool(job, spec) != "":
 		return barPool
 	}
 	return free
 }
 
-// poolsFit says whether the pools have room for one more attempt of spec, and
-// for one of the job for which they are kept free.
-func (g *gate) poolsFit(job int64, spec *jobs.Spec) bool {
+// fullPool says which pool has no room for one more attempt of spec, or none
+// beside one of the job for which it is kept free; "" when all have.
+func (g *gate) fullPool(job int64, spec *jobs.Spec) string {
 	var kept map[string]int
 	if g.keeper != 0 && g.keeper != job {
 		kept = g.squeezed[g.keeper].uses
 	}
-	for pool, amount := range spec.Uses {
-		if size, ok := g.limits.Pools[pool]; ok && g.pool[pool]+amount+kept[pool] > size {
-			return false
+	for _, pool := range slices.Sorted(maps.Keys(spec.Uses)) {
+		size, known := g.limits.Pools[pool]
+		switch used, amount := g.pool[pool], spec.Uses[pool]; {
+		case !known || used+amount+kept[pool] <= size:
+		case used+amount <= size:
+			return fmt.Sprintf("pool %s is kept free for a job that has waited longer: %d of %d in use, and it takes %d", pool, used, size, amount)
+		default:
+			return fmt.Sprintf("pool %s is full: %d of %d in use, and it takes %d", pool, used, size, amount)
 		}
 	}
-	return true
+	return ""
 }
 
 // take counts one more attempt of spec that starts now in a slot.
@@ -183,9 +190,9 @@ func (g *gate) admit(lane string, qs []*queue, out *store.Claim) (some []*queue,
 				out.NextDue = sooner(out.NextDue, time.Duration(b.until-g.t.now)*time.Millisecond)
 			}
 		case barJob:
-			out.Passed++
+			out.Pass(q.spec.Name, fmt.Sprintf("its own limit is reached: %d in flight", g.job[q.job]))
 		case barPool:
-			out.Passed++
+			out.Pass(q.spec.Name, g.fullPool(q.job, q.spec))
 			if err := g.squeeze(q.job, q.spec); err != nil {
 				return nil, err
 			}

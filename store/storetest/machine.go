@@ -83,8 +83,8 @@ func newMachine(t *rapid.T, fresh Fresh) *machine {
 		breakers: map[string]*modelBreaker{}, paces: map[string]int64{}, squeezes: map[string]*modelSqueeze{}}
 	m.limits = store.Limits{
 		Lanes:    map[string]int{jobs.Serial: rapid.SampledFrom([]int{2, 3, 1}).Draw(t, "serial"), "parallel": rapid.IntRange(1, 3).Draw(t, "parallel")},
-		Pools:    map[string]int{"db": rapid.IntRange(2, 5).Draw(t, "db")},
-		Patience: rapid.SampledFrom([]time.Duration{2 * time.Second, lease, 0}).Draw(t, "patience"),
+		Pools:    map[string]int{"db": rapid.SampledFrom([]int{2, 3, 5}).Draw(t, "db")},
+		Patience: rapid.SampledFrom([]time.Duration{40 * time.Second, 2 * time.Second, 0}).Draw(t, "patience"),
 	}
 	x := &machine{w: w, m: m, steady: rapid.Bool().Draw(t, "steady"), stores: []store.Store{w.db, w.other()}}
 	if x.steady {
