@@ -205,7 +205,7 @@ func (t *tx) startLane(g *gate, run int64, s store.Start, out *store.Advanced) (
 		switch g.bars(job, s.Lane, it.Spec) {
 		case free:
 		case barPool:
-			if err := g.squeeze(job, it.Spec); err != nil {
+			if err := g.squeeze(job, s.Lane, it.Spec); err != nil {
 				return err
 			}
 			full.Passed++

@@ -23,7 +23,10 @@ func (b *breaker) open() bool { return b.opened != 0 }
 
 // holds says whether nothing may start yet. One that opened in the future did
 // so before the clock was set back: it must not hold for longer than it was to.
-func (b *breaker) holds(now int64) bool { return now < b.until && now >= b.opened }
+// No hold is honoured beyond what the run that asks would ever set.
+func (b *breaker) holds(now int64, settings jobs.Breaker) bool {
+	return now < b.until && now >= b.opened && b.until-now <= settings.Longest().Milliseconds()
+}
 
 // public is an open breaker as reports know it.
 func (b *breaker) public() *store.Breaker {

@@ -22,6 +22,7 @@ type gate struct {
 	lane   map[string]int
 	job    map[int64]int
 	pool   map[string]int
+	oldest map[string]int64 // pool → start of the oldest attempt that uses it
 
 	pauses   []store.Pause
 	breakers map[int64]*breaker // those that are open or half open
@@ -42,12 +43,12 @@ const (
 )
 
 func (t *tx) openGate(l store.Limits) (*gate, error) {
-	g := &gate{t: t, limits: l, lane: map[string]int{}, job: map[int64]int{}, pool: map[string]int{}, paces: map[int64]int64{}}
-	err := t.rows("SELECT lane, job, uses, count(*) FROM slot GROUP BY lane, job, uses", nil, func(scan func(...any) error) error {
+	g := &gate{t: t, limits: l, lane: map[string]int{}, job: map[int64]int{}, pool: map[string]int{}, oldest: map[string]int64{}, paces: map[int64]int64{}}
+	err := t.rows("SELECT lane, job, uses, count(*), min(started) FROM slot GROUP BY lane, job, uses", nil, func(scan func(...any) error) error {
 		var lane, uses string
-		var job int64
+		var job, oldest int64
 		var n int
-		if err := scan(&lane, &job, &uses, &n); err != nil {
+		if err := scan(&lane, &job, &uses, &n, &oldest); err != nil {
 			return err
 		}
 		g.lane[lane] += n
@@ -55,6 +56,9 @@ func (t *tx) openGate(l store.Limits) (*gate, error) {
 		amounts, err := decodeUses(uses)
 		for pool, amount := range amounts {
 			g.pool[pool] += amount * n
+			if t, any := g.oldest[pool]; !any || oldest < t {
+				g.oldest[pool] = oldest
+			}
 		}
 		return err
 	})
@@ -121,7 +125,7 @@ func (g *gate) bars(job int64, lane string, spec *jobs.Spec) bar {
 	switch b := g.breakerOf(job, spec); {
 	case g.pauseOf(lane, spec.Name) != nil:
 		return barPause
-	case b != nil && (b.holds(g.t.now) || b.trying > 0):
+	case b != nil && (b.holds(g.t.now, spec.Policy.Breaker) || b.trying > 0):
 		return barBreaker
 	case spec.InFlight > 0 && g.job[job] >= spec.InFlight:
 		return barJob
@@ -186,14 +190,14 @@ func (g *gate) admit(lane string, qs []*queue, out *store.Claim) (some []*queue,
 			}
 		case barBreaker:
 			out.Holds = append(out.Holds, store.Hold{Job: q.spec.Name, Breaker: b.public()})
-			if b.holds(g.t.now) {
+			if b.holds(g.t.now, q.spec.Policy.Breaker) {
 				out.NextDue = sooner(out.NextDue, time.Duration(b.until-g.t.now)*time.Millisecond)
 			}
 		case barJob:
 			out.Pass(q.spec.Name, fmt.Sprintf("its own limit is reached: %d in flight", g.job[q.job]))
 		case barPool:
 			out.Pass(q.spec.Name, g.fullPool(q.job, q.spec))
-			if err := g.squeeze(q.job, q.spec); err != nil {
+			if err := g.squeeze(q.job, lane, q.spec); err != nil {
 				return nil, err
 			}
 		default:
@@ -249,84 +253,4 @@ func (g *gate) tookPace(job int64, r jobs.Rate) error {
 	next := max(g.paces[job], g.t.now*1000) + r.Interval().Microseconds()
 	g.paces[job] = next
 	return g.t.exec("INSERT INTO pace (job, next) VALUES (?, ?) ON CONFLICT DO UPDATE SET next = excluded.next", job, next)
-}
-
-// squeeze is a job that is passed over for a full pool.
-type squeeze struct {
-	since, until int64
-	uses         map[string]int
-}
-
-// loadSqueezes reads which jobs are squeezed and finds the one for which pools
-// are kept: the one that has waited longest, longer than patience. Only one at
-// a time, or two could keep a pool from each other for ever.
-func (g *gate) loadSqueezes() error {
-	g.squeezed = map[int64]*squeeze{}
-	patience := g.limits.Patience.Milliseconds()
-	var late []int64
-	err := g.t.rows("SELECT job, since, until, uses FROM squeeze ORDER BY since, job", nil, func(scan func(...any) error) error {
-		var job int64
-		var s squeeze
-		var uses string
-		if err := scan(&job, &s.since, &s.until, &uses); err != nil {
-			return err
-		}
-		var err error
-		s.uses, err = decodeUses(uses)
-		// Nobody has wanted it for a while, or the clock was set back since.
-		if s.until <= g.t.now || s.since > g.t.now {
-			return err
-		}
-		// The clock was set back by less, or a run with more patience wrote it.
-		if patience > 0 && s.until > g.t.now+patience {
-			s.until = g.t.now + patience
-			late = append(late, job)
-		}
-		g.squeezed[job] = &s
-		if patience > 0 && g.keeper == 0 && g.t.now-s.since >= patience {
-			g.keeper = job
-		}
-		return err
-	})
-	for _, job := range late {
-		if err := g.t.exec("UPDATE squeeze SET until = ? WHERE job = ?", g.squeezed[job].until, job); err != nil {
-			return err
-		}
-	}
-	return err
-}
-
-// squeeze notes that a job was passed over for a full pool. The note lasts for
-// as long as the patience, and is written anew when half of it is over: so it
-// ends by itself when no run wants the job any more.
-func (g *gate) squeeze(job int64, spec *jobs.Spec) error {
-	for pool, amount := range spec.Uses {
-		if size, ok := g.limits.Pools[pool]; ok && amount > size {
-			return nil // no wait makes room for it
-		}
-	}
-	patience := g.limits.Patience.Milliseconds()
-	s := g.squeezed[job]
-	if patience == 0 || s != nil && s.until-g.t.now > patience/2 {
-		return nil
-	}
-	if s == nil {
-		s = &squeeze{since: g.t.now}
-		g.squeezed[job] = s
-	}
-	s.until, s.uses = g.t.now+patience, spec.Uses
-	return g.t.exec(`INSERT INTO squeeze (job, since, until, uses) VALUES (?, ?, ?, ?)
-		ON CONFLICT DO UPDATE SET since = excluded.since, until = excluded.until, uses = excluded.uses`, job, s.since, s.until, encodeUses(spec.Uses))
-}
-
-// foundRoom forgets that a job was squeezed.
-func (g *gate) foundRoom(job int64) error {
-	if g.squeezed[job] == nil {
-		return nil
-	}
-	delete(g.squeezed, job)
-	if g.keeper == job {
-		g.keeper = 0 // the next one's turn comes with the next transaction
-	}
-	return g.t.exec("DELETE FROM squeeze WHERE job = ?", job)
 }

@@ -40,6 +40,7 @@ func targetOf(kind, name string) store.Target {
 // what runs have claimed of them and not started is ready again, so that
 // nothing waits for a lease until it is known to be out of every hand.
 func (db *DB) Pause(ctx context.Context, targets []store.Target, by, reason string) error {
+	var more bool
 	err := db.write(ctx, "pausing", synced, func(t *tx) error {
 		for _, target := range targets {
 			kind, name := kindOf(target)
@@ -49,35 +50,35 @@ func (db *DB) Pause(ctx context.Context, targets []store.Target, by, reason stri
 				return err
 			}
 		}
-		return nil
-	})
-	if err != nil {
+		// With it, so that an error means that nothing is paused.
+		var err error
+		more, err = t.takeBack(targets)
 		return err
-	}
-	for _, target := range targets {
-		if err := db.takeBack(ctx, target); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// takeBack makes ready what is claimed of a target and not started. It is
-// free, and the run that held it learns of it when it wants to start it.
-func (db *DB) takeBack(ctx context.Context, target store.Target) error {
-	for {
-		var freed int
-		err := db.write(ctx, "pausing", unsynced, func(t *tx) (err error) {
-			freed, err = t.release(`SELECT i.id FROM item i INDEXED BY item_held JOIN job j ON j.id = i.job LEFT JOIN claim c ON c.id = i.claim
-				WHERE i.claim IS NOT NULL AND i.state = 2 AND (?1 = '' OR j.name = ?1) AND (?2 = '' OR c.lane = ?2) LIMIT ?3`,
-				target.Job, target.Lane, store.MaxRows)
+	})
+	for err == nil && more {
+		time.Sleep(breath)
+		err = db.write(ctx, "giving back what is claimed, after it was paused", unsynced, func(t *tx) (err error) {
+			more, err = t.takeBack(targets)
 			return err
 		})
-		if err != nil || freed < store.MaxRows {
-			return err
-		}
-		time.Sleep(breath)
 	}
+	return err
+}
+
+// takeBack makes ready what is claimed of targets and not started, at most
+// MaxRows of it; more says that there is more. It is free, and the run that
+// held it learns of it when it wants to start it.
+func (t *tx) takeBack(targets []store.Target) (more bool, err error) {
+	left := store.MaxRows
+	for _, target := range targets {
+		freed, err := t.release(`SELECT i.id FROM item i INDEXED BY item_held JOIN job j ON j.id = i.job LEFT JOIN claim c ON c.id = i.claim
+			WHERE i.claim IS NOT NULL AND i.state = 2 AND (?1 = '' OR j.name = ?1) AND (?2 = '' OR c.lane = ?2) LIMIT ?3`,
+			target.Job, target.Lane, left)
+		if left -= freed; err != nil || left == 0 {
+			return true, err
+		}
+	}
+	return false, nil
 }
 
 // breath is the pause between two transactions of one command, in which a

@@ -24,6 +24,7 @@ type modelBreaker struct {
 
 type modelSqueeze struct {
 	since, until int64
+	kept, span   int64 // since when and for how long the pool is kept; 0: not yet
 }
 
 // bar is why a job may not start one more attempt: "", "pause", "breaker",
@@ -206,23 +207,58 @@ func (m *model) squeezed(job string) *modelSqueeze {
 }
 
 // keeper is the job for which pools are kept free now: the one that has been
-// squeezed longest, for as long as patience lasts or longer.
+// squeezed longest, for as long as patience lasts or longer, of those that
+// could start something if there were room.
 func (m *model) keeper() (keeper string) {
 	patience := m.limits.Patience.Milliseconds()
 	if patience == 0 {
 		return ""
 	}
+	var late []string
 	for _, job := range []string{"a", "b", "c"} {
-		s := m.squeezed(job)
-		if s == nil {
-			continue
-		}
-		s.until = min(s.until, m.now()+patience)
-		if m.now()-s.since >= patience && (keeper == "" || s.since < m.squeezes[keeper].since) {
-			keeper = job
+		if s := m.squeezed(job); s != nil {
+			s.until = min(s.until, m.now()+patience)
+			if m.now()-s.since >= patience {
+				late = append(late, job)
+			}
 		}
 	}
-	return keeper
+	slices.SortStableFunc(late, func(a, b string) int { return cmp.Compare(m.squeezes[a].since, m.squeezes[b].since) })
+	for _, job := range late {
+		if m.wanted(job) && m.keeps(job, m.squeezes[job], patience) {
+			return job
+		}
+	}
+	return ""
+}
+
+// wanted says whether a job has something to start and nothing holds it back.
+func (m *model) wanted(job string) bool {
+	return m.pauseOf(m.specs[job].Lane, job) == nil && m.open(job) == nil &&
+		slices.ContainsFunc(m.items, func(it *modelItem) bool {
+			return it.Job == job && (it.State == jobs.Ready || it.State == jobs.Claimed)
+		})
+}
+
+// keeps says whether pools are kept for a job now. When what was in flight as
+// that began is not over in time, they are free until it is over, and then kept
+// for twice as long.
+func (m *model) keeps(job string, s *modelSqueeze, patience int64) bool {
+	now := m.now()
+	switch {
+	case s.kept == 0 || s.kept > now:
+		s.kept, s.span = now, max(s.span, patience)
+	case now >= s.kept+s.span:
+		for _, it := range m.items {
+			for p := range m.specs[job].Uses {
+				if it.slot != nil && it.slot.uses[p] > 0 && it.slot.since <= s.kept {
+					return false
+				}
+			}
+		}
+		s.kept, s.span = now, min(2*s.span, 24*time.Hour.Milliseconds())
+	}
+	return true
 }
 
 // squeeze notes that a job was passed over for a full pool.

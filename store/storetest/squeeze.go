@@ -133,12 +133,52 @@ var squeezeCases = []testCase{
 		}
 		equal(w, s.started["big"] > 0, true, "the big one has started")
 	}},
+	{"NotWhileALongOneRuns", func(w *world) {
+		// One that would keep it out for hours: the small ones lose a lease, not hours.
+		s := w.stream(lease)
+		w.spec("long").Uses = map[string]int{"db": 1}
+		w.add("long", "l1")
+		long := w.start(s.run, w.claim(s.run, 1, "long"))
+		s.goOn(lease)
+		s.goOn(30 * time.Minute)
+		equal(w, s.kept > 0 && s.kept <= int(lease/(5*time.Second))+1, true, "%d steps in which no small one started", s.kept)
+		equal(w, s.started["big"], 0, "starts of the big one")
+		w.settle(s.run, done, long...)
+		s.goOn(2 * lease)
+		equal(w, s.started["big"] > 0, true, "the big one has its turn when the long one has ended")
+	}},
+	{"LongOnesInTurn", func(w *world) {
+		// There is always one in flight that lasts longer than patience: the pool
+		// is kept for longer each time, until the big one fits in.
+		s := w.stream(lease)
+		s.lasts = 10 * time.Minute
+		s.goOn(4 * time.Hour)
+		equal(w, s.started["big"] > 0, true, "the big one has its turn")
+	}},
+	{"NotForWhatWasDropped", func(w *world) {
+		s := w.stream(lease)
+		s.goOn(lease + 10*time.Second)
+		equal(w, s.kept > 0, true, "the pool is kept")
+		kept := s.kept
+		must(w.db.Drop(w.ctx, w.idsOf(store.Selection{Jobs: []string{"big"}})))(w)
+		s.goOn(10 * time.Second)
+		equal(w, s.kept, kept, "steps in which no small one started, from then on")
+	}},
+	{"NotForWhatIsPausedLater", func(w *world) {
+		s := w.stream(lease)
+		s.goOn(lease + 10*time.Second)
+		equal(w, s.kept > 0, true, "the pool is kept")
+		kept := s.kept
+		w.pause(store.Target{Job: "big"})
+		s.goOn(10 * time.Second)
+		equal(w, s.kept, kept, "steps in which no small one started, after the pause")
+	}},
 	// Since less than that it was squeezed, and since longer.
 	{"ClockSetBackFar", func(w *world) { w.squeezedAndSetBack(30 * 24 * time.Hour) }},
-	{"ClockSetBack", func(w *world) { w.squeezedAndSetBack(time.Hour) }},
+	{"ClockSetBack", func(w *world) { w.squeezedAndSetBack(45 * time.Second) }},
 }
 
-// squeezedAndSetBack has a job squeezed for two hours, and then nobody wants
+// squeezedAndSetBack has a job squeezed for a lease and a half, and then nobody wants
 // it any more and the clock is set back: the pool is kept for it no longer
 // than patience all the same.
 func (w *world) squeezedAndSetBack(back time.Duration) {
@@ -149,7 +189,7 @@ func (w *world) squeezedAndSetBack(back time.Duration) {
 		r.Limits = s.limits
 		return must(w.db.Claim(w.ctx, r))(w)
 	}
-	for range 240 {
+	for range 3 {
 		equal(w, len(claim("big").Items), 0, "claimed beside a small one")
 		w.clock.Move(30 * time.Second)
 	}
@@ -170,6 +210,7 @@ type stream struct {
 	names   []string // of the jobs, the big one first
 	started map[string]int
 	kept    int // steps in which no small one started
+	lasts   time.Duration
 	running []inFlight
 }
 
@@ -180,7 +221,7 @@ type inFlight struct {
 
 func (w *world) stream(patience time.Duration) *stream {
 	w.t.Helper()
-	s := &stream{w: w, run: w.register("r"), names: []string{"big", "small"}, started: map[string]int{},
+	s := &stream{w: w, run: w.register("r"), names: []string{"big", "small"}, started: map[string]int{}, lasts: 20 * time.Second,
 		limits: store.Limits{Pools: map[string]int{"db": 15}, Patience: patience}}
 	w.spec("big").Uses = map[string]int{"db": 15}
 	w.spec("small").Uses = map[string]int{"db": 1}
@@ -203,7 +244,7 @@ func (s *stream) step() {
 	w, now := s.w, s.w.clock.Now()
 	a := store.Advance{Run: s.run, Limits: s.limits}
 	s.running = slices.DeleteFunc(s.running, func(f inFlight) bool {
-		over := now.Sub(f.since) >= 20*time.Second
+		over := now.Sub(f.since) >= s.lasts
 		if over {
 			a.Settle = append(a.Settle, settlement(f.Started, done))
 			a.Close = append(a.Close, f.Claim)

@@ -38,12 +38,15 @@ CREATE TABLE pace (
 ) STRICT;
 
 -- Jobs that are passed over for a full pool: since when, and until when that is
--- taken to be so still.
+-- taken to be so still; since when, and for how long, the pool is kept for them.
 CREATE TABLE squeeze (
     job   INTEGER PRIMARY KEY REFERENCES job (id),
+    lane  TEXT    NOT NULL,
+    uses  TEXT    NOT NULL,                -- JSON object pool -> amount
     since INTEGER NOT NULL,
     until INTEGER NOT NULL,
-    uses  TEXT    NOT NULL                 -- JSON object pool -> amount
+    kept  INTEGER NOT NULL DEFAULT 0,      -- 0: not yet
+    span  INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
 -- What a run's death left running, for the list of runs.
