@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -344,6 +345,35 @@ var breakerCases = []testCase{
 		w.start(run, c)
 		w.spec("pos").Policy.Breaker.Failures = 1
 		w.wantKeys(w.claim(run, 2, "pos"), "")
+	}},
+	{"NoLongerThanItsOwnCap", func(w *world) {
+		// A hold that was set for longer than the job would be held today.
+		run := w.broken("pos", 1, "a", "b")
+		w.spec("pos").Policy.Breaker.Cooldown = 9 * time.Hour
+		w.end(run, "pos", retry(24*time.Hour), w.startNext(run, "pos", "a")...)
+		w.wantKeys(w.claim(run, 2, "pos"), "")
+		w.spec("pos").Policy.Breaker.Cooldown = time.Second
+		w.wantKeys(w.claim(run, 2, "pos"), "b")
+	}},
+	{"TryNow", func(w *world) {
+		run := w.broken("pos", 1, "a", "b", "c")
+		w.add("other", "o")
+		w.spec("other").Policy.Breaker = jobs.Breaker{Failures: 1, Cooldown: time.Hour}
+		for _, job := range []string{"pos", "other"} {
+			w.end(run, job, retry(24*time.Hour), w.startNext(run, job, map[string]string{"pos": "a", "other": "o"}[job])...)
+		}
+		waited := func(names ...string) string {
+			return strings.Join(must(w.db.TryNow(w.ctx, names))(w), " ")
+		}
+		equal(w, waited("unknown"), "", "waited")
+		equal(w, waited("pos", "unknown"), "pos", "waited")
+		equal(w, waited("pos"), "", "waited, the second time")
+		equal(w, waited(), "other", "waited of all")
+		// It is half open: one is tried, and what it says counts.
+		out := w.end(run, "pos", retry(24*time.Hour), w.startNext(run, "pos", "b")...)
+		equal(w, out.Tripped[0].For, 2*time.Minute, "held after the try")
+		waited()
+		equal(w, len(w.end(run, "pos", done, w.startNext(run, "pos", "c")...).Mended), 1, "mended")
 	}},
 }
 
