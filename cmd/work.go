@@ -178,9 +178,12 @@ func (a *app) work(ctx context.Context, queue *sqlite.DB, plan worker.Plan) (err
 		return err
 	}
 	sum, err := a.loop(ctx, s, queue, run, plan, progress)
-	var others []store.OtherRun
-	if err == nil && sum.Books.Claimed+sum.Books.Running > 0 {
-		others, err = own.OtherRuns(context.WithoutCancel(ctx), run.Info.ID)
+	var others []store.OtherRun // who have what is left in hand
+	if err == nil && s.soft.Err() == nil && sum.Books.Claimed+sum.Books.Running > 0 {
+		var failed error
+		if others, failed = own.OtherRuns(ctx, run.Info.ID); failed != nil {
+			a.out.detail("asking who has what is left: %v", failed)
+		}
 	}
 	end := store.RunEnd{Outcome: outcomeOf(s, sum, err), PeakBytes: sum.PeakBytes}
 	closeErr := a.close(ctx, s, run, end)
