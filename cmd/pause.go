@@ -18,6 +18,7 @@ import (
 
 	"batchq/jobs"
 	"batchq/jobs/config"
+	"batchq/lease"
 	"batchq/report"
 	"batchq/store"
 	"batchq/store/sqlite"
@@ -34,7 +35,7 @@ not started is ready again at once. Nothing is charged to any item.
 
 Exactly one kind is named: JOBs, --lane (repeatable) or --all. With --wait the
 command stays until nothing of it runs any more: the drain before a move or an
-upgrade. A signal ends the waiting, not the pause.
+upgrade; what a dead run left is taken over for that. A signal ends the waiting, not the pause.
 
 What is paused already keeps its time and gets the new reason. The pause ends
 with batchq resume; stats shows it.`,
@@ -126,7 +127,8 @@ type drain struct {
 	targets []store.Target
 	held    []store.InHand // of each target, at the last look
 	signal  syscall.Signal // which ended the waiting; 0: none
-	told    bool           // that what is held is held by the dead
+	rescued bool           // dead runs were taken over from
+	told    bool           // that this was not enough
 }
 
 // paused is what pause has done, as it stands in the database.
@@ -233,8 +235,8 @@ func (d *drain) stopped(ctx context.Context, s *stops) error {
 	return withHint(err, "the pause stays; the same line again goes on waiting, and %s resume ends it", d.a.self())
 }
 
-// heldByTheDead says, once, when nothing that runs would ever end the waiting:
-// whatever is held is held by runs that died.
+// heldByTheDead sees to it that the waiting ends also where no run is at work:
+// what is held by runs that died is taken over, as any run would do it.
 func (d *drain) heldByTheDead(ctx context.Context) error {
 	if d.told || d.running() == 0 {
 		return nil
@@ -252,18 +254,28 @@ func (d *drain) heldByTheDead(ctx context.Context) error {
 			}
 		}
 	}
+	if !d.rescued {
+		d.rescued = true
+		return d.rescue(ctx)
+	}
 	d.told = true
-	d.a.out.must("what is held of it was running in runs that died; a run takes it over, also while it is paused; start one: %s", d.a.self()+d.worker())
+	d.a.out.must("what died runs had started can't be ended from here: see %s stats; a run goes on trying, also while it is paused", d.a.self())
 	return nil
 }
 
-// worker is a command by which a run begins.
-func (d *drain) worker() string {
-	cfg, err := d.a.config()
-	if err == nil && len(cfg.Names) > 0 {
-		return " work"
+// rescue takes over from dead runs, as a run that works nothing.
+func (d *drain) rescue(ctx context.Context) (err error) {
+	own, err := sqlite.Open(ctx, d.db.Path(), sqlite.Options{Now: d.a.now})
+	if err != nil {
+		return err
 	}
-	return " work JOB -- COMMAND"
+	defer func() { err = errors.Join(err, own.Close()) }()
+	run, err := lease.Register(ctx, own, lease.Options{Database: d.db.Path(), Lease: jobs.DefaultLease, Command: d.a.args, Note: d.a.newProgress().Note})
+	if err != nil {
+		return err
+	}
+	err = run.Rescue(ctx)
+	return errors.Join(err, run.Close(context.WithoutCancel(ctx), store.RunEnd{Outcome: "finished"}))
 }
 
 // targetFlags name what is paused or resumed.

@@ -173,3 +173,23 @@ func TestFlow_PromotedByAnotherRun(t *testing.T) {
 	r.wait()
 	b.once(append(keys("q", 5), "h1")...)
 }
+
+// A run that has had its limit says nothing of a lane that was full before: it
+// wanted nothing there any more, and what filled it was a dead run's.
+func TestFlow_LimitReachedBesideAFullLane(t *testing.T) {
+	b := setup(t)
+	b.enqueue("s", "s1", "s2")
+	b.enqueue("q", "q1", "q2", "q3")
+	p := plan(serial(b.job("s", jobs.Serial, holds)), lane("parallel", 1, b.job("q", "parallel", quick)))
+	first := p
+	first.Lanes = p.Lanes[:1]
+	x := b.start(first)
+	b.begun("s1")
+	p.Limit = 2
+	sum := b.work(p)
+	if sum.Done != 2 || len(sum.FullLanes) != 0 {
+		t.Errorf("%d done, full: %+v", sum.Done, sum.FullLanes)
+	}
+	b.touch("go")
+	x.wait()
+}
