@@ -23,15 +23,6 @@ func Held(h store.Hold, now time.Time) string {
 	return fmt.Sprintf("job %s is held to one item at a time until one succeeds; the last failed with %q", h.Job, b.Reason)
 }
 
-// clockSeconds is clock for what is soon: to the second.
-func clockSeconds(t, now time.Time) string {
-	t, now = t.In(now.Location()), now.Local()
-	if t.Format(time.DateOnly) == now.Format(time.DateOnly) {
-		return t.Format("15:04:05")
-	}
-	return t.Format("2006-01-02 15:04:05")
-}
-
 // holdJSON is what held a job back, or a lane, or everything.
 type holdJSON struct {
 	Job    string  `json:"job"`  // "" when a lane or everything is paused

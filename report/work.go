@@ -126,12 +126,17 @@ func NextDue(at, now time.Time) string {
 func NoRoom(job, full string) string { return fmt.Sprintf("job %s found no room: %s", job, full) }
 
 // clock is a time of day for a person, with the date where it is not today's.
-func clock(t, now time.Time) string {
+func clock(t, now time.Time) string { return clockTo("15:04", t, now) }
+
+// clockSeconds is clock for what is soon: to the second.
+func clockSeconds(t, now time.Time) string { return clockTo(time.TimeOnly, t, now) }
+
+func clockTo(layout string, t, now time.Time) string {
 	t, now = t.In(now.Location()), now.Local()
 	if t.Format(time.DateOnly) == now.Format(time.DateOnly) {
-		return t.Format("15:04")
+		return t.Format(layout)
 	}
-	return t.Format("2006-01-02 15:04")
+	return t.Format(time.DateOnly + " " + layout)
 }
 
 // PlannedJob is what work --dry-run says of one job.

@@ -82,9 +82,9 @@ const (
 	// portionBytes bounds what a transaction carries besides MaxRows, so that
 	// neither memory nor the lock's time grows with the payloads.
 	portionBytes = 2 << 20
-	// breath is the pause between two transactions, in which a heartbeat can
-	// take the lock: it asks again every 10 ms at the latest.
-	breath = time.Millisecond
+	// Breath is the pause between two transactions of a long command, in which
+	// a heartbeat can take the lock: it asks again every 10 ms at the latest.
+	Breath = time.Millisecond
 	// lull is how long records of a slow producer wait for company.
 	lull = 100 * time.Millisecond
 )
@@ -118,7 +118,7 @@ func (f *Feed) Run(ctx context.Context, q Enqueuer, src Source) (Fed, error) {
 			return run.fed, p.end
 		}
 		in.giveBack(p)
-		time.Sleep(breath)
+		time.Sleep(Breath)
 	}
 }
 

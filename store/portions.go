@@ -23,7 +23,7 @@ func portions(ids []int64, move func([]int64) (Moved, error)) (Moved, error) {
 	var all Moved
 	for portion := range slices.Chunk(ids, MaxRows) {
 		if all.Moved+len(all.Refused) > 0 {
-			time.Sleep(breath)
+			time.Sleep(Breath)
 		}
 		m, err := move(portion)
 		if err != nil {

@@ -195,17 +195,3 @@ func (s *snapshot) breakers() (map[int64]*store.Breaker, error) {
 	})
 	return open, err
 }
-
-// squeezes lists the jobs that are passed over for a full pool, the longest first.
-func (s *snapshot) squeezes() (all []store.Squeezed, err error) {
-	err = s.rows("SELECT j.name, q.since FROM squeeze q JOIN job j ON j.id = q.job WHERE q.until > ?1 AND q.since <= ?1 ORDER BY q.since, q.job",
-		[]any{s.now}, func(scan func(...any) error) error {
-			var one store.Squeezed
-			var since int64
-			err := scan(&one.Job, &since)
-			one.Since = time.UnixMilli(since).UTC()
-			all = append(all, one)
-			return err
-		})
-	return all, err
-}

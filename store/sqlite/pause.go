@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"batchq/jobs"
@@ -56,7 +57,7 @@ func (db *DB) Pause(ctx context.Context, targets []store.Target, by, reason stri
 		return err
 	})
 	for err == nil && more {
-		time.Sleep(breath)
+		time.Sleep(store.Breath)
 		err = db.write(ctx, "giving back what is claimed, after it was paused", unsynced, func(t *tx) (err error) {
 			more, err = t.takeBack(targets)
 			return err
@@ -81,10 +82,6 @@ func (t *tx) takeBack(targets []store.Target) (more bool, err error) {
 	return false, nil
 }
 
-// breath is the pause between two transactions of one command, in which a
-// heartbeat can take the lock.
-const breath = time.Millisecond
-
 // Resume ends pauses and returns those that were there.
 func (db *DB) Resume(ctx context.Context, targets []store.Target) (ended []store.Pause, err error) {
 	err = db.write(ctx, "resuming", synced, func(t *tx) error {
@@ -94,7 +91,7 @@ func (db *DB) Resume(ctx context.Context, targets []store.Target) (ended []store
 			return err
 		}
 		for _, p := range all {
-			if targets != nil && !contains(targets, p.Target) {
+			if targets != nil && !slices.Contains(targets, p.Target) {
 				continue
 			}
 			kind, name := kindOf(p.Target)
@@ -106,15 +103,6 @@ func (db *DB) Resume(ctx context.Context, targets []store.Target) (ended []store
 		return nil
 	})
 	return ended, err
-}
-
-func contains(targets []store.Target, t store.Target) bool {
-	for _, one := range targets {
-		if one == t {
-			return true
-		}
-	}
-	return false
 }
 
 // pausesQuery lists everything first, then lanes, then jobs.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"batchq/jobs"
+	"batchq/store"
 )
 
 // squeeze is a job that is passed over for a full pool.
@@ -152,4 +153,18 @@ func (g *gate) foundRoom(job int64) error {
 		g.keeper = 0 // the next one's turn comes with the next transaction
 	}
 	return g.t.exec("DELETE FROM squeeze WHERE job = ?", job)
+}
+
+// squeezes lists the jobs that are passed over for a full pool, the longest first.
+func (s *snapshot) squeezes() (all []store.Squeezed, err error) {
+	err = s.rows("SELECT j.name, q.since FROM squeeze q JOIN job j ON j.id = q.job WHERE q.until > ?1 AND q.since <= ?1 ORDER BY q.since, q.job",
+		[]any{s.now}, func(scan func(...any) error) error {
+			var one store.Squeezed
+			var since int64
+			err := scan(&one.Job, &since)
+			one.Since = time.UnixMilli(since).UTC()
+			all = append(all, one)
+			return err
+		})
+	return all, err
 }
