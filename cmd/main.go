@@ -14,7 +14,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
+
+	"batchq/jobs/fault"
 )
 
 // Main runs one command line (without the program's name) and returns the
@@ -26,7 +27,7 @@ func Main(args []string) int {
 		stdout: os.Stdout,
 		stderr: os.Stderr,
 		getenv: os.Getenv,
-		now:    time.Now,
+		now:    fault.Now,
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 
+	"batchq/jobs/fault"
 	"batchq/store"
 )
 
@@ -26,6 +27,7 @@ func acquire(database, token string) (*os.File, error) {
 	fail := func(err error) (*os.File, error) {
 		return nil, errors.Join(fmt.Errorf("lock file %s: %w", path, err), f.Close(), os.Remove(path))
 	}
+	fault.Here("lock", "made")
 	if err := f.Chmod(0o600); err != nil {
 		return fail(err)
 	}
@@ -46,6 +48,7 @@ func acquire(database, token string) (*os.File, error) {
 	if err != nil || !os.SameFile(mine, linked) {
 		return nil, errors.Join(errLockGone, f.Close())
 	}
+	fault.Here("lock", "held")
 	if err := adoptOwner(f, database); err != nil {
 		return fail(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"batchq/jobs"
+	"batchq/jobs/fault"
 	"batchq/jobs/handler"
 	"batchq/store"
 )
@@ -136,7 +137,9 @@ func (r *Run) end(ctx context.Context, o store.RunInfo) {
 func (r *Run) takeOver(ctx context.Context, o store.OtherRun, why store.Death) error {
 	// First, because once its row is closed nobody asks for it any more: a
 	// rescuer that is killed in between would leave the directory for ever.
+	fault.Here("rescue", "found")
 	r.clean(o.Token)
+	fault.Here("rescue", "cleaned")
 	var sum store.Taken
 	for {
 		t, err := r.own.TakeOver(ctx, o.ID, r.Info.ID, why, r.lease)
@@ -148,6 +151,7 @@ func (r *Run) takeOver(ctx context.Context, o store.OtherRun, why store.Death) e
 			break
 		}
 	}
+	fault.Here("rescue", "taken over")
 	if path := lockPath(r.database, o.Token); o.Token != "" && probe(path) == died {
 		// Its row is closed: the file means nothing any more, and another
 		// rescuer may have been faster with it.
@@ -155,6 +159,7 @@ func (r *Run) takeOver(ctx context.Context, o store.OtherRun, why store.Death) e
 			r.note(jobs.Note{Level: jobs.NoteDetail, Text: fmt.Sprintf("the lock file of run %d can't be removed: %v", o.ID, err)})
 		}
 	}
+	fault.Here("rescue", "unlocked")
 	if sum.Freed+sum.Orphans > 0 {
 		who := fmt.Sprintf("run %d is dead", o.ID)
 		if o.ID == 0 {
@@ -349,6 +354,7 @@ func (r *Run) endOne(ctx context.Context, o store.Orphan, m handler.Orphan) (lef
 
 // settle charges the crash. It returns 1 when the item stays held.
 func (r *Run) settle(ctx context.Context, o store.Orphan) (left int) {
+	fault.Here("rescue", "ended")
 	v := o.Policy.AfterCrash(o.It)
 	err := r.own.SettleOrphan(context.WithoutCancel(ctx), r.Info.ID, o, v)
 	switch {

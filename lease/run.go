@@ -19,7 +19,10 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"batchq/jobs"
+	"batchq/jobs/fault"
 	"batchq/jobs/handler"
 	"batchq/store"
 )
@@ -100,7 +103,11 @@ func whoAmI(command []string) (store.RunInfo, error) {
 	if err != nil {
 		return store.RunInfo{}, fmt.Errorf("identifying this host: %w", err)
 	}
-	return store.RunInfo{PID: pid, PIDStart: start, BootID: boot, PIDNS: ns, Host: host, Command: command}, nil
+	session, err := unix.Getsid(0)
+	if err != nil {
+		return store.RunInfo{}, fmt.Errorf("identifying this session: %w", err)
+	}
+	return store.RunInfo{PID: pid, PIDStart: start, BootID: boot, PIDNS: ns, Session: session, Host: host, Command: command}, nil
 }
 
 // Mark is the BATCHQ_MARK of one attempt: by it the processes of a dead run
@@ -221,5 +228,6 @@ func (r *Run) unlock() error {
 	if errors.Is(err, os.ErrNotExist) {
 		err = nil
 	}
+	fault.Here("lock", "removed")
 	return errors.Join(err, r.lock.Close())
 }

@@ -27,6 +27,7 @@ type Store interface {
 	Queue
 	Ownership
 	Operator
+	Upkeep
 	Reader
 	Close() error
 }

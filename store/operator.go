@@ -26,8 +26,6 @@ type Operator interface {
 	// TryNow ends the wait of open breakers, of the jobs named or of all when
 	// that is nil: one item may be tried at once. It returns the jobs that waited.
 	TryNow(ctx context.Context, jobNames []string) ([]string, error)
-	// Check recounts everything and compares it with the books.
-	Check(ctx context.Context) (Health, error)
 }
 
 // Selection names items. Empty fields don't restrict.
@@ -55,20 +53,3 @@ type Refusal struct {
 	ID     int64
 	Reason string
 }
-
-// Health is what Check found.
-type Health struct {
-	Path      string
-	Schema    int
-	Bytes     int64
-	WALBytes  int64
-	Integrity []string // what the engine's own check complained of
-	// Faults are books that don't balance and rows that point nowhere.
-	Faults []string
-	// Notes are no faults: a dead run that the next run will rescue.
-	Notes []string
-	Items int64
-}
-
-// Sound says whether nothing is wrong.
-func (h Health) Sound() bool { return len(h.Integrity) == 0 && len(h.Faults) == 0 }

@@ -50,10 +50,14 @@ type RunInfo struct {
 	PIDStart uint64 // clock ticks since boot
 	BootID   string
 	PIDNS    string // pid namespace
+	Session  int    // in which its children begin; 0: unknown
 	Host     string
-	Command  []string // the command line
-	Started  time.Time
-	Ended    time.Time // zero: not yet
+	// Foreign: it had another file open. The book that tells of it is in a copy
+	// of that file: nothing of the run may be touched, and nothing here is its own.
+	Foreign bool
+	Command []string // the command line
+	Started time.Time
+	Ended   time.Time // zero: not yet
 }
 
 // RunEnd is what a run leaves behind in the book.

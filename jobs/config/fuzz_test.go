@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -64,10 +65,39 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
+// FuzzExpandScope: no scope makes it panic; what has its @ doubled comes out as
+// it was; what is expanded holds the words of its time and nothing else new.
 func FuzzExpandScope(f *testing.F) {
-	f.Add("@today")
-	f.Add("a@@b@hour-@yesterday@")
-	f.Fuzz(func(t *testing.T, s string) { _, _ = ExpandScope(s, time.Unix(0, 0).UTC()) })
+	f.Add("@today", int64(0))
+	f.Add("a@@b@hour-@yesterday@", int64(1<<40))
+	f.Add("@today2 @@@hour\x00\xff", int64(-1<<40))
+	f.Fuzz(func(t *testing.T, s string, at int64) {
+		now := time.Unix(at%(1<<38), 0).UTC()
+		literal := strings.ReplaceAll(s, "@", "@@")
+		if got, err := ExpandScope(literal, now); err != nil || got != s {
+			t.Fatalf("%q is expanded to %q, %v", literal, got, err)
+		}
+		got, err := ExpandScope(s, now)
+		if err != nil {
+			if strings.ContainsAny(err.Error(), "\n\x1b") || len(err.Error()) > 400 {
+				t.Fatalf("an error that can't be shown: %q", err)
+			}
+			return
+		}
+		// Word by word, the longest first; what is left of @ is doubled.
+		const mark = "\x00at\x00"
+		want := strings.ReplaceAll(s, "@@", mark)
+		for _, word := range []string{"yesterday", "today", "hour"} {
+			text, err := ExpandScope("@"+word, now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want = strings.ReplaceAll(want, "@"+word, text)
+		}
+		if want = strings.ReplaceAll(want, mark, "@"); got != want && !strings.Contains(s, "\x00") {
+			t.Fatalf("%q is expanded to %q, want %q", s, got, want)
+		}
+	})
 }
 
 func FuzzParseDuration(f *testing.F) {
@@ -83,4 +113,44 @@ func FuzzParseDuration(f *testing.F) {
 			t.Fatalf("%q is %v, which is read as %v, %v", s, d, again, err)
 		}
 	})
+}
+
+// FuzzShellWord: a shell reads of a quoted word what it was made of, and
+// nothing else of it.
+func FuzzShellWord(f *testing.F) {
+	for _, s := range []string{"", "/etc/batchq.toml", "a'b", "$(x)`y`\n", "-rf", "~/x", "\x1b\xff"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		want := s
+		if strings.HasPrefix(s, "-") {
+			want = "./" + s
+		}
+		if got, ok := unquoted(shellWord(s)); !ok || got != want {
+			t.Fatalf("%q is written as %s, which a shell reads as %q, %v", s, shellWord(s), got, ok)
+		}
+	})
+}
+
+// unquoted reads one word as POSIX says (2.2 Quoting); false where it holds
+// anything that a shell would act on.
+func unquoted(word string) (string, bool) {
+	var b strings.Builder
+	quoted := false
+	for i := 0; i < len(word); i++ {
+		switch c := word[i]; {
+		case c == '\'':
+			quoted = !quoted
+		case quoted:
+			b.WriteByte(c)
+		case c == '\\' && i+1 < len(word):
+			i++
+			b.WriteByte(word[i])
+		case c >= 0x80 || strings.IndexByte("|&;<>()$`\\\"' \t\n*?[]#~=!{}^\r", c) >= 0 || c < 0x20:
+			return "", false
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return b.String(), !quoted && word != ""
 }

@@ -10,6 +10,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"batchq/jobs/fault"
 )
 
 // Process is a process that belongs to an attempt.
@@ -41,7 +43,7 @@ func StartTime(pid int) (uint64, error) {
 // BootID returns the kernel's random word for this boot.
 func BootID() (string, error) {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	return strings.TrimSpace(string(b)), err
+	return fault.Boot(strings.TrimSpace(string(b))), err
 }
 
 // PIDNamespace names the namespace in which this process's pids are numbers.

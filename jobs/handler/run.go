@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"batchq/jobs"
+	"batchq/jobs/fault"
 )
 
 const (
@@ -59,6 +60,7 @@ type execution struct {
 // attend sees a started process through to its end.
 func (x *execution) attend(ctx, kill context.Context) {
 	x.result.Ending, x.result.Error = jobs.Exited, "" // whatever an earlier try said
+	fault.Here("exec", "forked")
 	x.born, _ = StartTime(x.proc.Pid)
 	if x.Started != nil {
 		x.Started(x.proc.Pid, x.born)
@@ -87,8 +89,10 @@ func (x *execution) attend(ctx, kill context.Context) {
 		x.linger()
 	}
 	// The leader is not reaped yet, so its group's number can't be a stranger's.
+	fault.Here("exec", "exited")
 	x.signalGroup(unix.SIGKILL)
 	x.reap()
+	fault.Here("exec", "reaped")
 	x.awaitGroup()
 	x.closeWrites()
 	x.drain()

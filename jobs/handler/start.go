@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"batchq/jobs"
+	"batchq/jobs/fault"
 )
 
 // forkPauses lie between the tries to start a process that the system has no
@@ -113,6 +114,7 @@ func (x *execution) start() (err error) {
 		Sys: &syscall.SysProcAttr{Setpgid: true},
 	}
 	x.env = attr.Env
+	fault.Here("exec", "ready")
 	x.proc, err = os.StartProcess(file, x.argv, attr)
 	if errors.Is(err, unix.ENOENT) && !strings.Contains(x.argv[0], "/") {
 		// It has moved since it was found.

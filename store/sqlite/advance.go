@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"batchq/jobs"
+	"batchq/jobs/fault"
 	"batchq/store"
 )
 
@@ -23,6 +24,7 @@ func (db *DB) Advance(ctx context.Context, a store.Advance) (store.Advanced, err
 				out.Stale = append(out.Stale, a.Settle[i].Held)
 			}
 		}
+		fault.Here("recording", "settled")
 		for _, p := range a.Pids {
 			// A slot's number is used again: news of an ended attempt must not
 			// be taken for news of the one that has the slot now.
@@ -37,6 +39,7 @@ func (db *DB) Advance(ctx context.Context, a store.Advance) (store.Advanced, err
 				return err
 			}
 		}
+		fault.Here("recording", "closed")
 		return t.startAll(a, &out)
 	})
 	return out, err
@@ -78,9 +81,11 @@ func (t *tx) settle(run int64, s *store.Settlement, out *store.Advanced) (ours b
 	if _, err := missing(t.row("DELETE FROM slot WHERE id = ? AND run = ? RETURNING lane, started", []any{s.Slot, run}, &lane, &started)); err != nil {
 		return false, err
 	}
+	fault.Here("settle", "freed")
 	if err := t.place(s.Item, priority, v); err != nil {
 		return false, err
 	}
+	fault.Here("settle", "placed")
 	t.moved(job, scope, jobs.Running, v.To)
 	t.note(job, lane, v)
 	if err := t.feed(job, started, s, out); err != nil {
@@ -258,6 +263,7 @@ func (t *tx) start(run int64, lane string, job int64, it store.StartItem) (st st
 	if err != nil || none {
 		return st, false, err
 	}
+	fault.Here("start", "moved")
 	t.moved(job, scope, jobs.Claimed, jobs.Running)
 	err = t.row("INSERT INTO slot (run, item, job, lane, uses, attempt, started) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id",
 		[]any{run, it.Item, job, lane, encodeUses(it.Spec.Uses), st.Attempt, t.now}, &st.Slot)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"batchq/jobs"
+	"batchq/jobs/fault"
 	"batchq/store"
 )
 
@@ -23,6 +24,7 @@ func (db *DB) Claim(ctx context.Context, c store.ClaimRequest) (store.Claim, err
 		if err != nil {
 			return err
 		}
+		fault.Here("claim", "promoted")
 		c.Max = min(c.Max, store.MaxRows-promoted)
 		g, err := t.openGate(c.Limits)
 		if err != nil {
@@ -56,6 +58,7 @@ func (db *DB) Claim(ctx context.Context, c store.ClaimRequest) (store.Claim, err
 			out.NextDue = sooner(out.NextDue, due)
 			return err
 		}
+		fault.Here("claim", "chosen")
 		out.ID, err = t.own(c, out.Items)
 		return err
 	})

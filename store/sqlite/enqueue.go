@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"batchq/jobs"
+	"batchq/jobs/fault"
 	"batchq/store"
 )
 
@@ -78,6 +79,7 @@ func (db *DB) Enqueue(ctx context.Context, e store.Enqueue) (store.Enqueued, err
 			if !goOn {
 				break
 			}
+			fault.Here("enqueue", "part")
 		}
 		out = p.out
 		return p.close()

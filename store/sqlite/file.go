@@ -14,6 +14,7 @@ import (
 
 	lib "modernc.org/sqlite/lib"
 
+	"batchq/jobs/fault"
 	"batchq/store"
 )
 
@@ -21,6 +22,8 @@ import (
 const applicationID = 0x62687131
 
 type inode struct{ dev, ino uint64 }
+
+func (i inode) String() string { return fmt.Sprintf("%d:%d", i.dev, i.ino) }
 
 func inodeOf(path string) (inode, error) {
 	var st syscall.Stat_t
@@ -84,9 +87,11 @@ func (db *DB) create(ctx context.Context) (err error) {
 	if err := errors.Join(f.Chmod(0o600), f.Close()); err != nil {
 		return db.cantCreate(err)
 	}
+	fault.Here("create", "begun")
 	if err := db.draft(ctx, draft); err != nil {
 		return err
 	}
+	fault.Here("create", "drafted")
 	if err := adoptOwner(draft, dir); err != nil {
 		return err
 	}
@@ -97,9 +102,11 @@ func (db *DB) create(ctx context.Context) (err error) {
 			return db.cantCreate(err)
 		}
 	}
+	fault.Here("create", "cleared")
 	if err := os.Rename(draft, db.path); err != nil {
 		return db.cantCreate(err)
 	}
+	fault.Here("create", "renamed")
 	if err := d.Sync(); err != nil {
 		return fmt.Errorf("%s: %w", dir, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 
+	"batchq/jobs/fault"
 	"batchq/store"
 )
 
@@ -15,7 +16,7 @@ import (
 var migrationFiles embed.FS
 
 // schemaVersion is the number of the newest migration, kept in user_version.
-const schemaVersion = 2
+const schemaVersion = 3
 
 type migration struct {
 	version int
@@ -62,14 +63,18 @@ func (db *DB) apply(ctx context.Context, conn *sql.Conn, m migration) (err error
 				return err
 			}
 		}
+		fault.Here("migrate", "begun")
 		if _, err := conn.ExecContext(ctx, m.sql); err != nil {
 			return fmt.Errorf("migration %d: %w", m.version, err)
 		}
+		fault.Here("migrate", "changed")
 		if _, err := conn.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", m.version)); err != nil {
 			return err
 		}
 	}
+	fault.Here("migrate", "written")
 	_, err = conn.ExecContext(ctx, "COMMIT")
+	fault.Here("migrate", "committed")
 	return err
 }
 

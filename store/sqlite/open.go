@@ -81,6 +81,7 @@ var (
 	_ store.Queue     = (*DB)(nil)
 	_ store.Ownership = (*DB)(nil)
 	_ store.Operator  = (*DB)(nil)
+	_ store.Upkeep    = (*DB)(nil)
 	_ store.Reader    = (*DB)(nil)
 )
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"batchq/jobs"
+	"batchq/jobs/fault"
 	"batchq/store"
 )
 
@@ -87,6 +88,7 @@ func (db *DB) operate(ctx context.Context, doing string, ids []int64, f func(*tx
 				if refusal, err = f(t, it); err != nil {
 					return err
 				}
+				fault.Here(doing, "moved")
 			}
 			if refusal != "" {
 				out.Refused = append(out.Refused, store.Refusal{ID: id, Reason: refusal})

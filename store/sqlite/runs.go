@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"batchq/jobs"
+	"batchq/jobs/fault"
 	"batchq/store"
 )
 
@@ -17,9 +18,9 @@ func (db *DB) Register(ctx context.Context, r store.RunInfo) (id int64, err erro
 		return 0, err
 	}
 	err = db.write(ctx, "registering the run", unsynced, func(t *tx) error {
-		return t.row(`INSERT INTO run (token, pid, pid_start, boot, pid_ns, host, schema, command, started)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
-			[]any{r.Token, r.PID, int64(r.PIDStart), r.BootID, r.PIDNS, r.Host, schemaVersion, string(command), t.now}, &id)
+		return t.row(`INSERT INTO run (token, pid, pid_start, boot, pid_ns, session, host, file, schema, command, started)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
+			[]any{r.Token, r.PID, int64(r.PIDStart), r.BootID, r.PIDNS, r.Session, r.Host, db.inode.String(), schemaVersion, string(command), t.now}, &id)
 	})
 	return id, err
 }
@@ -48,6 +49,7 @@ func (db *DB) EndRun(ctx context.Context, run int64, end store.RunEnd) error {
 			if freed, err = t.free(run); err != nil || freed == store.MaxRows {
 				return err // there may be more, for the next transaction
 			}
+			fault.Here("ending the run", "freed")
 			if err := t.forgetClaims(run); err != nil {
 				return err
 			}
@@ -87,11 +89,11 @@ func (t *tx) release(ids string, args ...any) (released int, err error) {
 func (db *DB) OtherRuns(ctx context.Context, run int64) (others []store.OtherRun, err error) {
 	err = db.ownRead(ctx, "looking for other runs", func(t *tx) error {
 		others = nil
-		err := t.rows(`SELECT r.id, r.token, r.pid, r.pid_start, r.boot, r.pid_ns, r.host, r.command, r.started, r.ended,
+		err := t.rows(`SELECT r.id, r.token, r.pid, r.pid_start, r.boot, r.pid_ns, r.session, r.host, r.file NOT IN ('', ?2), r.command, r.started, r.ended,
 				(SELECT count(*) FROM claim c CROSS JOIN item i INDEXED BY item_held ON i.claim = c.id WHERE c.run = r.id),
 				(SELECT min(c.until) FROM claim c WHERE c.run = r.id), (SELECT max(c.until - c.lease) FROM claim c WHERE c.run = r.id)
 			FROM run r WHERE r.id <> ?1 AND (r.ended IS NULL OR r.id IN (SELECT run FROM claim)) ORDER BY r.id`,
-			[]any{run}, func(scan func(...any) error) error {
+			[]any{run, db.inode.String()}, func(scan func(...any) error) error {
 				o, err := scanOther(scan, t.now)
 				others = append(others, o)
 				return err
@@ -115,7 +117,7 @@ func scanOther(scan func(...any) error, now int64) (store.OtherRun, error) {
 	var command string
 	var started int64
 	var ended, until, renewed sql.NullInt64
-	err := scan(&o.ID, &o.Token, &o.PID, &o.PIDStart, &o.BootID, &o.PIDNS, &o.Host, &command, &started, &ended, &o.Held, &until, &renewed)
+	err := scan(&o.ID, &o.Token, &o.PID, &o.PIDStart, &o.BootID, &o.PIDNS, &o.Session, &o.Host, &o.Foreign, &command, &started, &ended, &o.Held, &until, &renewed)
 	if err != nil {
 		return o, err
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"batchq/jobs"
+	"batchq/jobs/fault"
 	"batchq/store"
 )
 
@@ -30,9 +31,11 @@ func (db *DB) TakeOver(ctx context.Context, dead, by int64, why store.Death, lea
 		if out.More = out.Freed == store.MaxRows; out.More {
 			return t.exec("UPDATE run SET freed = freed + ? WHERE id = ?", out.Freed, dead)
 		}
+		fault.Here("taking over", "freed")
 		if out.Orphans, err = t.adopt(dead, by, why, lease); err != nil {
 			return err
 		}
+		fault.Here("taking over", "adopted")
 		if dead == noRun {
 			return nil
 		}
@@ -113,11 +116,11 @@ func (db *DB) Orphans(ctx context.Context, run int64) (orphans []store.Orphan, e
 	err = db.ownRead(ctx, "listing orphans", func(t *tx) error {
 		orphans = nil
 		return t.rows(`SELECT i.id, i.claim, s.id, j.name, sc.name, i.key, i.priority, i.generation, i.attempt, i.failures, i.crashes, i.defers,
-				s.pid, s.pid_start, s.started, coalesce(p.spec, j.spec), r.id, r.token, r.pid, r.pid_start, r.boot, r.pid_ns, r.host
+				s.pid, s.pid_start, s.started, coalesce(p.spec, j.spec), r.id, r.token, r.pid, r.pid_start, r.boot, r.pid_ns, r.session, r.host, r.file NOT IN ('', ?2)
 			FROM slot s JOIN item i ON i.id = s.item JOIN job j ON j.id = i.job JOIN scope sc ON sc.id = i.scope
 			LEFT JOIN run r ON r.id = s.orphan LEFT JOIN policy p ON p.run = s.orphan AND p.job = i.job
-			WHERE s.run = ? AND s.orphan IS NOT NULL AND i.state = 3 ORDER BY s.id`,
-			[]any{run}, func(scan func(...any) error) error {
+			WHERE s.run = ?1 AND s.orphan IS NOT NULL AND i.state = 3 ORDER BY s.id`,
+			[]any{run, db.inode.String()}, func(scan func(...any) error) error {
 				o, err := scanOrphan(scan, t.now)
 				orphans = append(orphans, o)
 				return err
@@ -132,18 +135,19 @@ func scanOrphan(scan func(...any) error, now int64) (store.Orphan, error) {
 	var started int64
 	var spec sql.NullString
 	var owner struct {
-		id, pid, start        sql.NullInt64
-		token, boot, ns, host sql.NullString
+		id, pid, start, session sql.NullInt64
+		token, boot, ns, host   sql.NullString
+		foreign                 sql.NullBool
 	}
 	err := scan(&o.Item, &o.Claim, &o.Slot, &it.Job, &it.Scope, &it.Key, &it.Priority, &it.Generation, &it.Attempt, &it.Failures, &it.Crashes, &it.Defers,
-		&o.PID, &o.PIDStart, &started, &spec, &owner.id, &owner.token, &owner.pid, &owner.start, &owner.boot, &owner.ns, &owner.host)
+		&o.PID, &o.PIDStart, &started, &spec, &owner.id, &owner.token, &owner.pid, &owner.start, &owner.boot, &owner.ns, &owner.session, &owner.host, &owner.foreign)
 	if err != nil {
 		return o, err
 	}
 	it.ID, o.Attempt = o.Item, it.Attempt
 	o.Age = max(0, time.Duration(now-started)*time.Millisecond)
 	o.Owner = store.RunInfo{ID: owner.id.Int64, Token: owner.token.String, PID: int(owner.pid.Int64), PIDStart: uint64(owner.start.Int64),
-		BootID: owner.boot.String, PIDNS: owner.ns.String, Host: owner.host.String}
+		BootID: owner.boot.String, PIDNS: owner.ns.String, Session: int(owner.session.Int64), Host: owner.host.String, Foreign: owner.foreign.Bool}
 	if spec.String == "" {
 		return o, nil
 	}
@@ -172,9 +176,11 @@ func (db *DB) SettleOrphan(ctx context.Context, run int64, o store.Orphan, v job
 		if _, err := missing(t.row("DELETE FROM slot WHERE id = ? AND run = ? RETURNING lane, started", []any{o.Slot, run}, &lane, &started)); err != nil {
 			return err
 		}
+		fault.Here("settling an orphan", "freed")
 		if err := t.place(o.Item, priority, v); err != nil {
 			return err
 		}
+		fault.Here("settling an orphan", "placed")
 		t.moved(job, scope, jobs.Running, v.To)
 		t.note(job, lane, v)
 		s := store.Settlement{Held: o.Held, Attempt: o.Attempt, Verdict: v, Result: jobs.Result{Ending: jobs.Lost, Duration: o.Age}}

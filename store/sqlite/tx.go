@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"batchq/jobs/fault"
 )
 
 var errClosed = errors.New("the database is closed")
@@ -38,12 +40,14 @@ func (db *DB) write(ctx context.Context, doing string, s syncing, f func(*tx) er
 	if err := db.begin(ctx, s); err != nil {
 		return db.outward(doing, err)
 	}
+	fault.Here(doing, "begun")
 	t := &tx{db: db, now: db.now().UnixMilli()}
 	err := f(t)
 	if err == nil {
 		err = t.writeBooks()
 	}
 	if err == nil {
+		fault.Here(doing, "written")
 		err = t.exec("COMMIT")
 	}
 	if err != nil {
@@ -52,6 +56,7 @@ func (db *DB) write(ctx context.Context, doing string, s syncing, f func(*tx) er
 		_, _ = db.conn.ExecContext(context.Background(), "ROLLBACK")
 		return db.outward(doing, err)
 	}
+	fault.Here(doing, "committed")
 	for name, id := range t.newly.jobs {
 		db.jobs[name] = id
 	}
