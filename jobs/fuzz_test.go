@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"encoding/json"
-	"errors"
 	"math"
 	"reflect"
 	"strings"
@@ -90,8 +89,8 @@ func FuzzSpecFromJSON(f *testing.F) {
 	if text, err := json.Marshal(&Spec{Name: "j", Policy: DefaultPolicy(), Rate: Rate{20, time.Second}}); err == nil {
 		f.Add(text)
 	}
-	f.Add([]byte(`{"name":"j","handler":{"command":["a"],"command_base64":["/w=="],"dir_base64":"/w=="},"rate":"1/s"}`))
-	f.Add([]byte(`{"handler":{"command_base64":"x"},"policy":{"exit_codes":{"done":[1,null]}}}`))
+	f.Add([]byte(`{"name":"j","handler":{"command":["a"],"bytes":{"command":["/w=="],"dir":"/w=="}},"rate":"1/s"}`))
+	f.Add([]byte(`{"handler":{"bytes":{"command":"x"}},"policy":{"exit_codes":{"done":[1,null]}}}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var s, back Spec
 		if json.Unmarshal(text, &s) != nil {
@@ -109,6 +108,5 @@ func FuzzSpecFromJSON(f *testing.F) {
 		if err != nil || string(again) != string(first) {
 			t.Fatalf("%s\nis read again as %s, %v", first, again, err)
 		}
-		_ = errors.Join(s.Policy.Validate())
 	})
 }

@@ -35,7 +35,7 @@ type Refusal struct {
 func NewMoved(m Moving, moved store.Moved) Moved {
 	out := Moved{SchemaVersion: SchemaVersion, Action: m.Word, DryRun: m.DryRun, Moved: moved.Moved, Refused: len(moved.Refused), Refusals: []Refusal{}, moving: m}
 	for _, r := range moved.Refused {
-		out.Refusals = append(out.Refusals, Refusal(r))
+		out.Refusals = append(out.Refusals, Refusal{ID: r.ID, Reason: escapeInvalid(r.Reason)})
 	}
 	return out
 }

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -89,9 +90,18 @@ type leftJSON struct {
 func NewWorked(w Work) any {
 	c := w.Left
 	return workedJSON{SchemaVersion: SchemaVersion, Done: w.Done, Retried: w.Retried, Dead: w.Dead, Deferred: w.Deferred,
-		Interrupted: w.Interrupted, Stale: w.Stale, Batches: w.Batches, Broken: w.Broken, Halted: w.Halted, Holds: holdsJSON(w.Holds),
+		Interrupted: w.Interrupted, Stale: w.Stale, Batches: w.Batches, Broken: reasons(w.Broken), Halted: reasons(w.Halted), Holds: holdsJSON(w.Holds),
 		Left:  leftJSON{Total: c.Left(), Ready: c.Ready, Delayed: c.Delayed, Claimed: c.Claimed, Running: c.Running},
 		InDLQ: c.Dead}
+}
+
+// reasons are sentences by job, in JSON; null where there is no map.
+func reasons(by map[string]string) map[string]string {
+	out := maps.Clone(by)
+	for job, why := range out {
+		out[job] = escapeInvalid(why)
+	}
+	return out
 }
 
 // LaneFull says who holds all slots of a lane, and since when.
@@ -169,11 +179,13 @@ func (p PlannedJob) Lines() []string {
 
 // NewPlanned is the document of work --dry-run --json.
 func NewPlanned(jobs []PlannedJob) any {
-	if jobs == nil {
-		jobs = []PlannedJob{}
+	out := make([]PlannedJob, 0, len(jobs))
+	for _, p := range jobs {
+		p.Source, p.Command, p.First = escapeInvalid(p.Source), escapeInvalid(p.Command), sentences(p.First)
+		out = append(out, p)
 	}
 	return struct {
 		SchemaVersion int          `json:"schema_version"`
 		Jobs          []PlannedJob `json:"jobs"`
-	}{SchemaVersion, jobs}
+	}{SchemaVersion, out}
 }

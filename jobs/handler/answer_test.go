@@ -2,6 +2,7 @@ package handler
 
 import (
 	"context"
+	"encoding/json"
 	"math"
 	"os"
 	"path/filepath"
@@ -71,6 +72,9 @@ func FuzzParseAnswer(f *testing.F) {
 	f.Add([]byte(`{"class":"defer","after":"30s","error":"é"}`))
 	f.Add([]byte(`{"class":"retry","after":1e400}`))
 	f.Add([]byte(`{"class":"done"} {}`))
+	f.Add([]byte(`{"class":"permanent","class":"done","after":"-1","error":"\ud800\u001b","extra":[{}]}`))
+	f.Add([]byte("{\"class\":\"defer\",\"after\":\" 1e9 \",\"error\":\"" + strings.Repeat("\xff", maxAnswerError) + "\"}\n"))
+	f.Add([]byte(`{"class":"retry","after":"NaN"}`))
 	f.Add([]byte(``))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		got, err := ParseAnswer(text)
@@ -90,6 +94,14 @@ func FuzzParseAnswer(f *testing.F) {
 		case jobs.ClassDone, jobs.ClassRetry, jobs.ClassPermanent, jobs.ClassDefer:
 		default:
 			t.Fatalf("no class: %+v", got)
+		}
+		// Written as we understand it, it is understood as the same.
+		line, err := json.Marshal(map[string]any{"class": got.Class, "after": got.After.String(), "error": got.Error})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := ParseAnswer(append(line, '\n')); err != nil || *again != *got {
+			t.Fatalf("%s is read as %+v, %v; want %+v", line, again, err, got)
 		}
 	})
 }
