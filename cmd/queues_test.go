@@ -18,6 +18,7 @@ import (
 //
 //	 1 river#1258           crash_kill_test.go TestCrash_Everything; lease/worker TestCrash_All
 //	 3 procrastinate#1408   lanes_queues_test.go TestLanes_RescueBesideLongItems
+//	 4 river#1318           queues_more_test.go TestQueues_ManyLiveLeases
 //	 5 graphile/worker#254  crash_kill_test.go TestCrash_LastAttempt; lease/worker TestCrash_LastAttempt
 //	 7 spring-batch#1473    crash_kill_test.go TestCrash_AfterSkips
 //	11 plainjob             queues_race_test.go TestQueues_LongerThanTheLease
@@ -28,6 +29,7 @@ import (
 //	26 sidekiq#4633         crash_kill_test.go TestCrash_Poison, work_policy.txtar; lease/worker TestCrash_Poison
 //	30 river#1290           queues_test.go TestQueues_StoppedAtRandom, work_exit.txtar; lease/worker TestStop_*
 //	31 river#698            jobs TestPolicy_Backoff
+//	33 goqite               queues_more_test.go TestQueues_DefinitionRemoved; work_config.txtar
 //	35 graphile/worker      lanes_queues_test.go TestLanes_RetriesAreSpread; jobs TestPolicy_Backoff_Spread
 //	37 OneSSH#4             queues_lock_test.go TestQueues_LockHeld
 //	40 murmur#122           queues_enqueue_test.go TestQueues_EnqueueKilled, enqueue_interrupted.txtar
@@ -38,12 +40,15 @@ import (
 //	48 agentfield#1040      queues_test.go TestQueues_Zones
 //	55 river#619            queues_test.go TestQueues_OneConflictOfAThousand, requeue.txtar
 //	56 asynq#492            enqueue_conflict.txtar, stats.txtar
+//	58 riverui#622          queues_more_test.go TestQueues_OldIDOfANewKey, queues_test.go TestQueues_OneConflictOfAThousand, requeue.txtar
 //	62 backlite#10          enqueue_rejected.txtar; its killed half: TestQueues_EnqueueKilled, TestQueues_Many
 //	63 sidekiq#5030         queues_test.go TestQueues_StoppedAtRandom; lease/worker TestStop_AtRandom
 //	69 solid_queue#735      lanes_soak_test.go TestLanes_KilledAndRestarted, queues_race_test.go TestQueues_LimitAcrossRuns; lease/worker TestWidth_KillAndRestart
 //	70 solid_queue#456      lanes_queues_test.go TestLanes_NoSlotStaysIdle; its time: testdata/bench/width
 //	72 mosquito#167         lanes_queues_test.go TestLanes_NoProducerStarvesAnother
 //	74 graphile/worker#99   lanes_queues_test.go TestLanes_OneSlowOfAHundred
+//	77 sidekiq#6481         queues_more_test.go TestQueues_RequeueBesideAWorker
+//	87 pg-boss              queues_more_test.go TestQueues_LaterIsNoBacklog
 
 // delayed selects delayed items; limit 0 is all of them.
 func delayed(limit int) store.Selection {

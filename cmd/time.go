@@ -12,14 +12,23 @@ var localLayouts = []string{"2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-
 func parseTime(text string, zone *time.Location) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339, text)
 	if err == nil {
-		return t, nil
+		return t, inRange(text, t)
 	}
 	for _, layout := range localLayouts {
 		if t, err = time.ParseInLocation(layout, text, zone); err == nil {
-			return t, nil
+			return t, inRange(text, t)
 		}
 	}
 	return time.Time{}, fmt.Errorf(`%q is no time: write one like "2026-11-29 08:00" or 2026-11-29T08:00:00Z`, text)
+}
+
+// inRange refuses what no document could say: RFC 3339 has years of four
+// digits, and an age of more than 292 years is no Duration.
+func inRange(text string, t time.Time) error {
+	if y := t.UTC().Year(); y < 1970 || y > 9999 {
+		return fmt.Errorf("%q lies outside the years 1970 to 9999 (UTC)", text)
+	}
+	return nil
 }
 
 // warnLiteral points out a scope that is a word without its @: a second scope

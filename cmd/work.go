@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"batchq/jobs/fault"
 	"batchq/jobs/handler"
 	"batchq/lease"
 	"batchq/lease/worker"
@@ -178,6 +179,7 @@ func (a *app) work(ctx context.Context, queue *sqlite.DB, plan worker.Plan) (err
 		return err
 	}
 	sum, err := a.loop(ctx, s, queue, run, plan, progress)
+	fault.Here("run", "worked")
 	var others []store.OtherRun // who have what is left in hand
 	if err == nil && s.soft.Err() == nil && sum.Books.Claimed+sum.Books.Running > 0 {
 		var failed error

@@ -31,6 +31,9 @@ type Spec struct {
 	Scope    string         `json:"scope,omitempty"`     // default scope, @words unexpanded
 	Priority int            `json:"priority,omitempty"`
 	Policy   Policy         `json:"policy"`
+	// KeepDone is how long its done and dropped items stay; 0: for ever. What is
+	// gone is no longer known when its key comes again.
+	KeepDone time.Duration `json:"keep_done,omitempty"`
 	// Source says where the declaration stands, for messages: "batchq.toml:12"
 	// or "the command line".
 	Source string `json:"source,omitempty"`

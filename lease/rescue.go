@@ -75,6 +75,7 @@ func (r *Run) clearLocks(ctx context.Context, known map[string]bool) (err error)
 	}
 	for token := range free {
 		_ = os.Remove(lockPath(r.database, token)) // somebody else may have been faster
+		fault.Here("rescue", "cleared")
 	}
 	return err
 }
@@ -125,6 +126,7 @@ func (r *Run) end(ctx context.Context, o store.RunInfo) {
 		r.note(jobs.Note{Level: jobs.NoteMust, Text: fmt.Sprintf("run %d (pid %d) can't be ended: %v", o.ID, o.PID, err)})
 		return
 	}
+	fault.Here("rescue", "killed")
 	for deadline := time.Now().Add(2 * time.Second); runs(o) && time.Now().Before(deadline); {
 		select {
 		case <-ctx.Done():
@@ -364,6 +366,7 @@ func (r *Run) settle(ctx context.Context, o store.Orphan) (left int) {
 		r.note(jobs.Note{Level: jobs.NoteInfo, Text: fmt.Sprintf("item %d: %v; trying again", o.Item, err)})
 		return 1
 	}
+	fault.Here("rescue", "settled")
 	r.clean(o.Owner.Token) // again: who took over from its run may have died before it did
 	r.tell(o, v)
 	r.wakeUp()

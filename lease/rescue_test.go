@@ -530,12 +530,3 @@ func TestHeartbeat(t *testing.T) {
 	stop()
 	beating.Wait()
 }
-
-func TestHeartbeat_Replaced(t *testing.T) {
-	b := setup(t)
-	r := b.rescuer()
-	r.lease = 20 * time.Millisecond
-	if err := r.Heartbeat(context.Background(), func() bool { return true }); err == nil || !strings.Contains(err.Error(), b.path) {
-		t.Errorf("it says %v", err)
-	}
-}

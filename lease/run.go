@@ -154,10 +154,12 @@ func (r *Run) Buried() []Buried {
 // Heartbeat renews the lease every quarter of it and looks after dead runs,
 // until ctx ends. It returns early, with an error, only when the database is
 // no longer the file that was opened. A renewal that fails is tried again: the
-// token decides who owns an item, not the clock.
+// token decides who owns an item, not the clock. That is told when it begins and
+// when it is over, not at every beat.
 func (r *Run) Heartbeat(ctx context.Context, replaced func() bool) error {
 	beat := time.NewTicker(max(r.lease/4, time.Millisecond))
 	defer beat.Stop()
+	failing := false
 	for {
 		select {
 		case <-ctx.Done():
@@ -167,9 +169,15 @@ func (r *Run) Heartbeat(ctx context.Context, replaced func() bool) error {
 		if replaced() {
 			return fmt.Errorf("%s is no longer the file that this run opened: it was moved, removed or restored under it", r.database)
 		}
-		if err := r.renew(ctx); err != nil && ctx.Err() == nil {
+		err := r.renew(ctx)
+		switch {
+		case err != nil && ctx.Err() == nil && !failing:
 			r.note(jobs.Note{Level: jobs.NoteInfo, Text: "the lease could not be renewed, trying again: " + err.Error()})
+		case err == nil && failing:
+			r.note(jobs.Note{Level: jobs.NoteInfo, Text: "the lease is renewed again"})
 		}
+		failing = err != nil
+		fault.Here("heartbeat", "renewed")
 		if err := r.Rescue(ctx); err != nil && ctx.Err() == nil {
 			r.note(jobs.Note{Level: jobs.NoteDetail, Text: "looking for dead runs: " + err.Error()})
 		}

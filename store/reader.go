@@ -17,6 +17,8 @@ type Reader interface {
 	Stats(ctx context.Context) (Stats, error)
 	// Items lists what a selection names, oldest first, without payloads.
 	Items(ctx context.Context, s Selection) ([]ItemRow, error)
+	// Story tells all of one item; it is no error when none is called so.
+	Story(ctx context.Context, n Naming) (Told, error)
 	// DeadLetters lists dead items, the longest dead first.
 	DeadLetters(ctx context.Context, s Selection) ([]ItemRow, error)
 	// Peek returns the first n ready items of a job in the order in which they

@@ -61,17 +61,51 @@ type Copied struct {
 
 // Health is what Check found.
 type Health struct {
-	Path      string
-	Schema    int
-	Bytes     int64
-	WALBytes  int64
-	Integrity []string // what the engine's own check complained of
+	Path         string
+	Schema       int
+	NewestSchema int // what the next change brings the file to
+	Bytes        int64
+	WALBytes     int64
+	Integrity    []string // what the engine's own check complained of
 	// Faults are books that don't balance and rows that point nowhere.
 	Faults []string
-	// Notes are no faults: a dead run that the next run will rescue.
+	// Notes are no faults: what the next run heals by itself.
 	Notes []string
 	Items int64
+	// Runs have not written their end; whether they live is for who can ask.
+	Runs []OpenRun
+	// Left are items that are held because what dead runs left behind could
+	// not be ended yet: the first few, and how many there are.
+	Left      []LeftItem
+	LeftCount int64
+	// Ahead is how far the latest time on record lies after now; negative or
+	// small when no clock was ever wrong.
+	Ahead time.Duration
 }
 
 // Sound says whether nothing is wrong.
 func (h Health) Sound() bool { return len(h.Integrity) == 0 && len(h.Faults) == 0 }
+
+// OpenRun is a run that has not written its end, and what it holds.
+type OpenRun struct {
+	RunInfo
+	Schema  int
+	Claimed int64 // not started
+	Running int64
+}
+
+// LeftItem is an item that waits for the end of what a dead run left behind.
+type LeftItem struct {
+	It   *jobs.Item // without payload
+	Dead int64      // the run that had started it
+	By   int64      // the run that took it over
+}
+
+// Files is how the database lies on its device.
+type Files struct {
+	Faults []string // modes and owners that let others in, or keep us out
+	Notes  []string // a device that is nearly full, a log that grows
+	// Others are processes that have the file open, for a log that can't be
+	// folded in: as many as can be seen.
+	Others []int
+}

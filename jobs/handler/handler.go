@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"batchq/jobs"
+	"batchq/jobs/fault"
 )
 
 // The causes with which the context of an attempt is cancelled. Any other
@@ -114,6 +115,7 @@ func (r *Runner) Close() error {
 		s.close()
 	}
 	r.slots = nil
+	fault.Here("results", "leaving")
 	return errors.Join(r.null.Close(), r.temp.remove())
 }
 

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"batchq/jobs/fault"
 )
 
 const (
@@ -21,8 +23,8 @@ const (
 // End ends the processes of orphans: TERM (and CONT, for what is stopped),
 // KILL to what is left after killAfter, until two passes in a row find
 // nothing. It returns what it could not end, each with its Reason: at once
-// where all that is left is another user's, else 2 s after KILL. Each process
-// gets one TERM.
+// where all that is left is another user's or Doubtful, else 2 s after KILL.
+// Each process gets one TERM; a Doubtful one is never signalled.
 //
 // err is ctx's cause, where it was cancelled first (left is then what was
 // last seen), or why /proc can't be read: then nothing is known.
@@ -64,7 +66,7 @@ type hunt struct {
 	giveUp time.Time        // set with the first KILL
 	known  map[identity]int // all that was ever found, and whose it is
 	told   map[identity]error
-	quiet  int // passes in a row that found nothing
+	quiet  int // passes in a row that found nothing that could be ended
 	pause  time.Duration
 }
 
@@ -107,22 +109,28 @@ func (h *hunt) pass(now time.Time) error {
 		h.next = now.Add(passPause)
 		return nil
 	}
-	h.quiet, h.over = 0, false
 	killing, helpless, news := h.killing(now), 0, false
 	for i := range found {
 		p := &found[i]
+		if p.Doubtful {
+			p.Reason = "it may be another's: end it yourself if it belongs to the item"
+			helpless++
+			continue
+		}
 		who := identity{p.PID, p.Start}
 		h.known[who] = p.Orphan
 		err, told := h.told[who]
 		switch {
 		case killing:
 			err = p.signal(unix.SIGKILL)
+			fault.Here("hunt", "killed")
 		case !told && h.group != 0 && p.group == h.group:
 			err = nil // its driver has told the whole group
 		case !told:
 			if err = p.signal(unix.SIGTERM); err == nil {
 				_ = p.signal(unix.SIGCONT)
 			}
+			fault.Here("hunt", "told")
 		}
 		h.told[who] = err
 		news = news || !told
@@ -140,9 +148,12 @@ func (h *hunt) pass(now time.Time) error {
 		h.giveUp = now.Add(dying)
 		news = true
 	}
-	if helpless == len(found) || killing && !now.Before(h.giveUp) {
-		h.over = true
+	if helpless == len(found) {
+		h.quiet++ // twice: who is about to execute its command looks like a stranger
+	} else {
+		h.quiet = 0
 	}
+	h.over = h.quiet >= quietPasses || killing && !now.Before(h.giveUp)
 	if news {
 		h.pause = passPause
 	} else {

@@ -21,9 +21,11 @@ type Process struct {
 	Name   string // the kernel's short name of its program
 	Orphan int    // index of the orphan to which it belongs
 	Reason string // why it could not be ended; "" where that was not tried
+	// Doubtful: it may be a stranger's, and is never ended. See Survivors.
+	Doubtful bool
 
-	group, parent, threads int
-	state                  byte
+	group, parent, session, threads int
+	state                           byte
 }
 
 // dead says whether nothing of p runs any more. A process whose first thread
@@ -103,7 +105,7 @@ func parseStat(line []byte) (p Process, err error) {
 		return n
 	}
 	p.PID = number(bytes.TrimSpace(line[:open]))
-	p.parent, p.group, p.threads = number(fields[1]), number(fields[2]), number(fields[17])
+	p.parent, p.group, p.session, p.threads = number(fields[1]), number(fields[2]), number(fields[3]), number(fields[17])
 	if err != nil {
 		return p, errStat
 	}

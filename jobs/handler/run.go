@@ -185,6 +185,7 @@ func (x *execution) end(ending jobs.Ending, atOnce bool, now time.Time) {
 	// then nothing shows any more whom it had started.
 	x.pursue(now)
 	x.signalGroup(unix.SIGTERM)
+	fault.Here("exec", "told")
 	x.signalGroup(unix.SIGCONT) // what is stopped can't hear TERM
 }
 
@@ -339,6 +340,7 @@ func (x *execution) readAnswer() {
 	}
 	x.result.Answer = answer
 	x.temp.discard(x.resultFd, x.resultDir, x.resultName)
+	fault.Here("exec", "answered")
 }
 
 func (x *execution) note(format string, args ...any) {

@@ -19,6 +19,16 @@ type Orphan struct {
 	// A PID without a Start can't be verified and is not used.
 	PID   int
 	Start uint64
+	// Run is what is known of the dead run that began the attempt; zero: nothing,
+	// and then no process is doubtful.
+	Run RunProcess
+}
+
+// RunProcess is the process that a run was.
+type RunProcess struct {
+	PID     int
+	Start   uint64
+	Session int // in which its children begin; 0: unknown
 }
 
 // Survivors looks once through /proc and returns the living processes that
@@ -29,9 +39,24 @@ type Orphan struct {
 //   - it has no other mark and is a member of the orphan's group. While the
 //     leader is in the table, its start time proves the group. Once it is
 //     gone, the number may have been given to strangers since: then members
-//     count that started no earlier than it did, unless their environment can
-//     be read and has no mark at all;
+//     count that started no earlier than it did, in the run's session, unless
+//     their environment can be read and has no mark at all;
 //   - it has no other mark and its parent belongs to the orphan.
+//
+// A process that may belong to an orphan, and may as well be a stranger's, is
+// Doubtful: too likely to run the item again beside it, not certain enough to
+// end it. Such is one whose run is known to be dead (Run), and that
+//
+//   - would be a member of the group but for its environment, which can be read
+//     and has no mark (env -i PATH=… COMMAND), once the leader is gone; or,
+//     where the run died before it could record a PID,
+//   - has no mark, is in the run's session though not in the run's own group,
+//     started no earlier than the run, as did its group's leader where there
+//     still is one, and has lost its parent: the one that it has now is of
+//     another session, or init.
+//
+// What has left the session, cleared its environment and lost its parents is
+// found by nothing.
 //
 // One pass can miss what is just executing a new program (its environment
 // reads empty) or forking: see End.
@@ -72,11 +97,7 @@ func (s *scan) survivors(orphans []Orphan, known map[identity]int) ([]Process, e
 	m := newMatcher(orphans, byPID)
 
 	// What can't be settled at once: no mark, no group; perhaps a descendant.
-	type candidate struct {
-		p    *Process
-		mark marking
-	}
-	var undecided []candidate
+	var undecided []*Process
 	matched := map[int]int{} // pid → orphan
 	var found []Process
 	add := func(p *Process, orphan int) {
@@ -98,21 +119,24 @@ func (s *scan) survivors(orphans []Orphan, known map[identity]int) ([]Process, e
 		if orphan, ok := m.match(p, mark); ok {
 			add(p, orphan)
 		} else if mark.mark == "" {
-			undecided = append(undecided, candidate{p, mark})
+			undecided = append(undecided, p)
 		}
 	}
 	for grown := len(found) > 0; grown; {
 		grown = false
 		rest := undecided[:0]
-		for _, c := range undecided {
-			if orphan, ok := matched[c.p.parent]; ok {
-				add(c.p, orphan)
+		for _, p := range undecided {
+			if orphan, ok := matched[p.parent]; ok {
+				add(p, orphan)
 				grown = true
 			} else {
-				rest = append(rest, c)
+				rest = append(rest, p)
 			}
 		}
 		undecided = rest
+	}
+	for _, p := range undecided {
+		found = m.doubt(found, p)
 	}
 	return found, nil
 }
@@ -123,7 +147,9 @@ type matcher struct {
 	exact    map[string]int
 	prefixes []int
 	groups   map[int]group
+	blind    []int  // those of a known run without a PID on record
 	earliest uint64 // nothing of any orphan can have started before
+	byPID    map[int]*Process
 }
 
 type group struct {
@@ -132,7 +158,7 @@ type group struct {
 }
 
 func newMatcher(orphans []Orphan, byPID map[int]*Process) *matcher {
-	m := &matcher{orphans: orphans, exact: map[string]int{}, groups: map[int]group{}}
+	m := &matcher{orphans: orphans, exact: map[string]int{}, groups: map[int]group{}, byPID: byPID}
 	for i, o := range orphans {
 		if i == 0 || o.Start < m.earliest {
 			m.earliest = o.Start // 0 where one is unknown
@@ -145,6 +171,9 @@ func newMatcher(orphans []Orphan, byPID map[int]*Process) *matcher {
 			m.exact[o.Mark] = i
 		}
 		if o.PID <= 1 || o.Start == 0 {
+			if o.PID == 0 && o.Run.Session > 0 && o.Run.Start > 0 {
+				m.blind = append(m.blind, i)
+			}
 			continue
 		}
 		leader := byPID[o.PID]
@@ -170,11 +199,51 @@ func (m *matcher) match(p *Process, mark marking) (orphan int, ok bool) {
 		}
 		return 0, false // another attempt's: an inner run looks after its own
 	}
-	g, ok := m.groups[p.group]
-	if !ok || p.Start < m.orphans[g.orphan].Start {
-		return 0, false
+	g, ok := m.member(p)
+	return g.orphan, ok && (g.proven || !mark.stranger || m.orphans[g.orphan].Mark == "")
+}
+
+// member finds the orphan's group of which p is one, by all but its environment.
+func (m *matcher) member(p *Process) (g group, ok bool) {
+	g, ok = m.groups[p.group]
+	if !ok {
+		return g, false
 	}
-	return g.orphan, g.proven || !mark.stranger || m.orphans[g.orphan].Mark == ""
+	o := &m.orphans[g.orphan]
+	if p.Start < o.Start {
+		return g, false
+	}
+	// A group never spans two sessions, and that of a command begins in its run's.
+	return g, g.proven || o.Run.Session == 0 || p.session == o.Run.Session
+}
+
+// doubt adds to found the orphans to which p may belong. p bears no mark.
+func (m *matcher) doubt(found []Process, p *Process) []Process {
+	add := func(orphan int) {
+		q := *p
+		q.Orphan, q.Doubtful = orphan, true
+		found = append(found, q)
+	}
+	if g, ok := m.member(p); ok {
+		if m.orphans[g.orphan].Run.Session > 0 {
+			add(g.orphan)
+		}
+		return found
+	}
+	for _, i := range m.blind {
+		run := m.orphans[i].Run
+		if p.session != run.Session || p.Start < run.Start || p.group == run.PID || p.group == p.session {
+			continue
+		}
+		if leader := m.byPID[p.group]; leader != nil && leader.Start < run.Start {
+			continue // a group that was there before the run, perhaps its own
+		}
+		if parent := m.byPID[p.parent]; parent != nil && p.parent != 1 && parent.session == run.Session {
+			continue
+		}
+		add(i)
+	}
+	return found
 }
 
 // marking is what a process's environment says of its attempt.

@@ -10,6 +10,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"batchq/jobs/fault"
 )
 
 // tempDir is a run's private directory: result files, output that is kept for
@@ -53,6 +55,7 @@ func (t *tempDir) make(path string) error {
 	if err != nil {
 		return err
 	}
+	fault.Here("results", "made")
 	dir, err := os.Open(path)
 	if err != nil {
 		return err

@@ -71,6 +71,11 @@ func (c *csvRows) scan() error {
 			return err
 		}
 		chunk, _ := c.in.Peek(c.in.Buffered())
+		// What is to blame for a row that is too long is where the limit is
+		// passed, and not where a chunk happens to end.
+		if room := int64(c.max) + 1 - c.size; c.overLine == 0 && room < int64(len(chunk)) {
+			chunk = chunk[:room]
+		}
 		used, ended := c.step(chunk)
 		c.size += int64(used)
 		if _, err := c.in.Discard(used); err != nil {

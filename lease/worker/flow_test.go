@@ -21,22 +21,23 @@ func (b *bundle) paced(name string, r jobs.Rate) *jobs.Spec {
 // A job that has to wait for its rate keeps neither slots nor the batch from
 // another one, and the run stays until all of it is done.
 func TestFlow_RateStallsNobody(t *testing.T) {
-	b := setup(t)
-	b.enqueue("slow", keys("s", 30)...)
-	b.enqueue("fast", keys("f", 40)...)
-	p := plan(lane("parallel", 2, b.paced("slow", jobs.Rate{Count: 10, Per: time.Second}), b.job("fast", "parallel", quick)))
-	p.Batch = 8
-	sum := b.work(p)
-	b.once(append(keys("s", 30), keys("f", 40)...)...)
-	after := 0 // slow ones that ended after the last fast one
-	for _, key := range b.order("end") {
-		if after++; key[0] == 'f' {
-			after = 0
+	bubble(t, func(b *bundle) {
+		b.enqueue("slow", keys("s", 30)...)
+		b.enqueue("fast", keys("f", 40)...)
+		p := plan(lane("parallel", 2, b.paced("slow", jobs.Rate{Count: 10, Per: time.Second}), b.job("fast", "parallel", quick)))
+		p.Batch = 8
+		sum := b.work(p)
+		b.once(append(keys("s", 30), keys("f", 40)...)...)
+		after := 0 // slow ones that ended after the last fast one
+		for _, key := range b.order("end") {
+			if after++; key[0] == 'f' {
+				after = 0
+			}
 		}
-	}
-	if sum.Done != 70 || after < 10 {
-		t.Errorf("%d done, %d slow ones after the last fast one", sum.Done, after)
-	}
+		if sum.Done != 70 || after < 10 {
+			t.Errorf("%d done, %d slow ones after the last fast one", sum.Done, after)
+		}
+	})
 }
 
 // What a pause takes out of a run's hands is nobody's fault, what runs of it

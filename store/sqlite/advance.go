@@ -91,6 +91,7 @@ func (t *tx) settle(run int64, s *store.Settlement, out *store.Advanced) (ours b
 	if err := t.feed(job, started, s, out); err != nil {
 		return false, err
 	}
+	fault.Here("settle", "fed")
 	if v.To == jobs.Done {
 		t.tick(job, lane, s.Result.Duration)
 		return true, nil
@@ -270,6 +271,7 @@ func (t *tx) start(run int64, lane string, job int64, it store.StartItem) (st st
 	if err != nil {
 		return st, false, err
 	}
+	fault.Here("start", "placed")
 	none, err = missing(t.row("SELECT body FROM payload WHERE item = ?", []any{it.Item}, &st.Payload))
 	if err == nil && !none && st.Payload == nil {
 		st.Payload = []byte{} // the driver reads no bytes as nil; an empty payload is not none
@@ -293,6 +295,7 @@ func (db *DB) Release(ctx context.Context, run int64, items []store.Held) (relea
 			if !none {
 				t.moved(job, scope, jobs.Claimed, jobs.Ready)
 				released++
+				fault.Here("release", "moved")
 			}
 		}
 		for id := range claims {

@@ -132,6 +132,7 @@ func (db *DB) putInPlace(draft string) (err error) {
 	if err := errors.Join(f.Sync(), f.Close()); err != nil {
 		return db.cantCreate(err)
 	}
+	fault.Here("backup", "synced")
 	err = unix.Renameat2(unix.AT_FDCWD, draft, unix.AT_FDCWD, db.path, unix.RENAME_NOREPLACE)
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
 		// A file system that can't promise it: a look and a move must do.

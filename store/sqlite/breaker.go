@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"batchq/jobs"
+	"batchq/jobs/fault"
 	"batchq/store"
 )
 
@@ -146,6 +147,7 @@ func (t *tx) trip(job int64, b *breaker, s *store.Settlement, out *store.Advance
 	if err := t.exec("DELETE FROM streak WHERE job = ?", job); err != nil {
 		return err
 	}
+	fault.Here("settle", "tripping")
 	// What is in flight began before, whatever a clock said that was set back.
 	if err := t.exec("UPDATE slot SET started = ?1 WHERE job = ?2 AND started > ?1", t.now, job); err != nil {
 		return err

@@ -2,8 +2,12 @@ package sqlite
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
+	"time"
 
 	"batchq/jobs"
 	"batchq/store"
@@ -13,18 +17,28 @@ import (
 // and lets the engine examine its file.
 func (db *DB) Check(ctx context.Context) (h store.Health, err error) {
 	err = db.read(ctx, "doctor", func(s *snapshot) error {
-		h = store.Health{Path: db.path, Schema: s.schema, Bytes: sizeOf(db.path), WALBytes: sizeOf(db.path + "-wal")}
-		if err := s.row("SELECT count(*) FROM item", nil, &h.Items); err != nil {
+		h = store.Health{Path: db.path, Schema: s.schema, NewestSchema: schemaVersion, Bytes: sizeOf(db.path), WALBytes: sizeOf(db.path + "-wal")}
+		if err := s.integrity(&h); err != nil {
 			return err
 		}
-		for _, check := range []func(*store.Health) error{s.integrity, s.dangling, s.recount, s.unheld} {
+		for _, check := range []func(*store.Health) error{s.numbers, s.dangling, s.recount, s.counters, s.unheld, s.left} {
 			if err := check(&h); err != nil {
-				return err
+				return s.unreadable(&h, err)
 			}
 		}
-		return nil
+		return s.unreadable(&h, s.openRuns(&h, db.inode))
 	})
 	return h, err
+}
+
+// unreadable turns an error into one more line about a damage that was found
+// already: what else there is to say must not be lost over it.
+func (s *snapshot) unreadable(h *store.Health, err error) error {
+	if err == nil || len(h.Integrity) == 0 {
+		return err
+	}
+	h.Integrity = append(h.Integrity, "not everything could be read")
+	return nil
 }
 
 // sizeOf is a file's size, 0 where there is none (a log that was folded in).
@@ -47,74 +61,189 @@ func (s *snapshot) integrity(h *store.Health) error {
 	})
 }
 
-// dangling finds rows that point nowhere.
+// numbers looks at what was given out: ids and tokens that would be given out
+// once more, and times that have not come yet.
+func (s *snapshot) numbers(h *store.Health) error {
+	var item, latest int64
+	err := s.row(`SELECT count(*), coalesce(max(id), 0), coalesce(max(max(created, coalesce(started, 0), coalesce(finished, 0))), 0) FROM item`,
+		nil, &h.Items, &item, &latest)
+	if err != nil {
+		return err
+	}
+	err = s.row(`SELECT max(?, coalesce((SELECT max(max(started, coalesce(ended, 0))) FROM run), 0),
+		coalesce((SELECT max(created) FROM claim), 0), coalesce((SELECT max(started) FROM slot), 0))`, []any{latest}, &latest)
+	if err != nil {
+		return err
+	}
+	h.Ahead = time.Duration(latest-s.now) * time.Millisecond
+	var lastItem, lastClaim, claim int64
+	none, err := missing(s.row("SELECT last_item, last_claim FROM book", nil, &lastItem, &lastClaim))
+	if err != nil {
+		return err
+	}
+	if none {
+		h.Faults = append(h.Faults, "the book is empty: nobody knows any more which database this is, nor which ids it has given out")
+		return nil
+	}
+	if err := s.row("SELECT "+highestClaim, nil, &claim); err != nil {
+		return err
+	}
+	if lastItem < item {
+		h.Faults = append(h.Faults, fmt.Sprintf("the last item id given out is said to be %d, and there is item %d", lastItem, item))
+	}
+	if lastClaim < claim {
+		h.Faults = append(h.Faults, fmt.Sprintf("the last fencing token given out is said to be %d, and there is %d", lastClaim, claim))
+	}
+	return nil
+}
+
+// highestClaim is the highest fencing token of which anything is on record.
+const highestClaim = `max(coalesce((SELECT max(id) FROM claim), 0), coalesce((SELECT max(claim) FROM attempt), 0),
+	coalesce((SELECT max(claim) FROM item INDEXED BY item_held WHERE claim IS NOT NULL), 0))`
+
+// dangling finds rows that point nowhere: every reference in the schema is a
+// foreign key, so that the engine knows them all.
 func (s *snapshot) dangling(h *store.Health) error {
 	seen := map[string]int{}
-	// A held item whose claim is gone is counted by held: it heals.
+	// A held item whose claim is gone is counted by unheld: it heals.
 	err := s.rows(`SELECT "table", "parent" FROM pragma_foreign_key_check WHERE NOT ("table" = 'item' AND "parent" = 'claim')`, nil, func(scan func(...any) error) error {
 		var table, parent string
 		err := scan(&table, &parent)
 		seen[fmt.Sprintf("rows of %s that point to no %s", table, parent)]++
 		return err
 	})
-	for what, n := range seen {
-		h.Faults = append(h.Faults, fmt.Sprintf("%d %s", n, what))
+	for _, what := range slices.Sorted(maps.Keys(seen)) {
+		h.Faults = append(h.Faults, fmt.Sprintf("%s: %d", what, seen[what]))
 	}
 	return err
 }
 
+// offBooks lists the lists of items whose books are not what is there: the
+// names, the kept numbers, and those found.
+const offBooks = `WITH truth AS (SELECT job, scope, sum(state = 0) AS s0, sum(state = 1) AS s1, sum(state = 2) AS s2, sum(state = 3) AS s3,
+			sum(state = 4) AS s4, sum(state = 5) AS s5, sum(state = 6) AS s6, count(*) AS n FROM item GROUP BY job, scope)
+	SELECT t.job, t.scope, t.enqueued - t.pruned, t.ready, t.delayed, t.claimed, t.running, t.done, t.dead, t.dropped,
+		coalesce(n, 0), coalesce(s0, 0), coalesce(s1, 0), coalesce(s2, 0), coalesce(s3, 0), coalesce(s4, 0), coalesce(s5, 0), coalesce(s6, 0)
+	FROM tally t LEFT JOIN truth USING (job, scope)
+	WHERE (t.enqueued - t.pruned, t.ready, t.delayed, t.claimed, t.running, t.done, t.dead, t.dropped) IS NOT
+		(coalesce(n, 0), coalesce(s0, 0), coalesce(s1, 0), coalesce(s2, 0), coalesce(s3, 0), coalesce(s4, 0), coalesce(s5, 0), coalesce(s6, 0))
+	UNION ALL
+	SELECT job, scope, 0, 0, 0, 0, 0, 0, 0, 0, n, s0, s1, s2, s3, s4, s5, s6 FROM truth
+	WHERE NOT EXISTS (SELECT 1 FROM tally WHERE tally.job = truth.job AND tally.scope = truth.scope)`
+
+// off is one list whose books are wrong: how many were enqueued and not pruned,
+// and how many are in each state.
+type off struct {
+	job, scope  int64
+	kept, found [8]int64
+}
+
+func (o *off) dest() []any {
+	dest := []any{&o.job, &o.scope}
+	for _, numbers := range []*[8]int64{&o.kept, &o.found} {
+		for i := range numbers {
+			dest = append(dest, &numbers[i])
+		}
+	}
+	return dest
+}
+
+// bookStates are the states in the order of off's numbers, after the first.
+var bookStates = []jobs.State{jobs.Ready, jobs.Delayed, jobs.Claimed, jobs.Running, jobs.Done, jobs.Dead, jobs.Dropped}
+
 // recount compares the books with what is there, list by list.
 func (s *snapshot) recount(h *store.Health) error {
-	columns := []jobs.State{jobs.Ready, jobs.Delayed, jobs.Claimed, jobs.Running, jobs.Done, jobs.Dead, jobs.Dropped}
-	return s.rows(`WITH truth AS (SELECT job, scope, sum(state = 0) AS s0, sum(state = 1) AS s1, sum(state = 2) AS s2, sum(state = 3) AS s3,
-			sum(state = 4) AS s4, sum(state = 5) AS s5, sum(state = 6) AS s6 FROM item GROUP BY job, scope)
-		SELECT j.name, sc.name, t.ready, t.delayed, t.claimed, t.running, t.done, t.dead, t.dropped,
-			coalesce(s0, 0), coalesce(s1, 0), coalesce(s2, 0), coalesce(s3, 0), coalesce(s4, 0), coalesce(s5, 0), coalesce(s6, 0)
-		FROM tally t JOIN job j ON j.id = t.job JOIN scope sc ON sc.id = t.scope LEFT JOIN truth USING (job, scope)
-		WHERE (t.ready, t.delayed, t.claimed, t.running, t.done, t.dead, t.dropped) IS NOT
-			(coalesce(s0, 0), coalesce(s1, 0), coalesce(s2, 0), coalesce(s3, 0), coalesce(s4, 0), coalesce(s5, 0), coalesce(s6, 0))
-		UNION ALL
-		SELECT j.name, sc.name, 0, 0, 0, 0, 0, 0, 0, s0, s1, s2, s3, s4, s5, s6
-		FROM truth JOIN job j ON j.id = truth.job JOIN scope sc ON sc.id = truth.scope
-		WHERE NOT EXISTS (SELECT 1 FROM tally WHERE tally.job = truth.job AND tally.scope = truth.scope)`, nil,
+	return s.rows(`SELECT coalesce(j.name, 'number ' || o.job), coalesce(sc.name, 'number ' || o.scope), o.* FROM (`+offBooks+`) o
+		LEFT JOIN job j ON j.id = o.job LEFT JOIN scope sc ON sc.id = o.scope ORDER BY 1, 2`, nil,
 		func(scan func(...any) error) error {
 			var job, scope string
-			var kept, found [7]int64
-			dest := []any{&job, &scope}
-			for i := range kept {
-				dest = append(dest, &kept[i])
-			}
-			for i := range found {
-				dest = append(dest, &found[i])
-			}
-			if err := scan(dest...); err != nil {
+			var o off
+			if err := scan(append([]any{&job, &scope}, o.dest()...)...); err != nil {
 				return err
 			}
-			for i, st := range columns {
-				if kept[i] != found[i] {
-					h.Faults = append(h.Faults, fmt.Sprintf("job %q, scope %q: the books say %d %s, there are %d", job, scope, kept[i], st, found[i]))
+			list, told := fmt.Sprintf("job %q, scope %q", job, scope), false
+			for i, st := range bookStates {
+				if o.kept[i+1] != o.found[i+1] {
+					told = true
+					h.Faults = append(h.Faults, fmt.Sprintf("%s: the books say %d %s, there are %d", list, o.kept[i+1], st, o.found[i+1]))
 				}
+			}
+			if !told {
+				h.Faults = append(h.Faults, fmt.Sprintf("%s: the books say that %d were enqueued and not pruned, there are %d", list, o.kept[0], o.found[0]))
 			}
 			return nil
 		})
 }
 
-// unheld looks at claims and slots. What a dead run left is a note: the next
-// run heals it.
-func (s *snapshot) unheld(h *store.Health) error {
-	counts := []struct {
-		query, text string
-		note        bool
-	}{
-		{`SELECT count(*) FROM item INDEXED BY item_held WHERE claim IS NOT NULL AND claim NOT IN (SELECT id FROM claim)`,
-			"items are held under a claim that is not there; the next run takes them back", true},
-		{`SELECT count(*) FROM item INDEXED BY item_held WHERE claim IS NOT NULL AND state = 3 AND id NOT IN (SELECT item FROM slot WHERE item IS NOT NULL)`,
-			"items are running and take no slot; the next run takes them back when theirs is dead", true},
-		{`SELECT count(*) FROM slot s WHERE s.item IS NOT NULL AND NOT EXISTS (SELECT 1 FROM item i WHERE i.id = s.item AND i.state = 3)`,
-			"slots are taken by items that are not running", false},
-		{`SELECT count(*) FROM payload WHERE item NOT IN (SELECT id FROM item)`, "payloads belong to no item", false},
+// shortCounters lists what the day's numbers must have counted at least, and have
+// not. More is no fault: an item can be done twice, and go.
+const shortCounters = `WITH kept AS (SELECT job, sum(done) AS done, sum(dead) AS dead, sum(crashes) AS crashes, sum(timeouts) AS timeouts FROM daily GROUP BY job),
+	tried AS (SELECT i.job, sum(a.class = 'crash') AS crashes, sum(a.class = 'timeout') AS timeouts FROM attempt a JOIN item i ON i.id = a.item GROUP BY i.job),
+	here AS (SELECT job, sum(state = 4) AS done, sum(state = 5) AS dead FROM item GROUP BY job)
+	SELECT j.id, j.name, j.lane, coalesce(k.done, 0), coalesce(h.done, 0), coalesce(k.dead, 0), coalesce(h.dead, 0),
+		coalesce(k.crashes, 0), coalesce(t.crashes, 0), coalesce(k.timeouts, 0), coalesce(t.timeouts, 0)
+	FROM job j LEFT JOIN kept k ON k.job = j.id LEFT JOIN tried t ON t.job = j.id LEFT JOIN here h ON h.job = j.id
+	WHERE coalesce(k.done, 0) < coalesce(h.done, 0) OR coalesce(k.dead, 0) < coalesce(h.dead, 0)
+		OR coalesce(k.crashes, 0) < coalesce(t.crashes, 0) OR coalesce(k.timeouts, 0) < coalesce(t.timeouts, 0)
+	ORDER BY j.name`
+
+// short is one job of shortCounters.
+type short struct {
+	job        int64
+	name, lane string
+	// Of done, dead, crashes and timeouts: how many were counted, and how many
+	// must have been.
+	counted, known [4]int64
+}
+
+func (c *short) dest() []any {
+	dest := []any{&c.job, &c.name, &c.lane}
+	for i := range c.counted {
+		dest = append(dest, &c.counted[i], &c.known[i])
 	}
-	for _, c := range counts {
+	return dest
+}
+
+// overfull are the days of which more durations are on record than successes.
+const overfull = `SELECT l.job, l.lane, l.day, sum(l.n) AS n FROM latency l GROUP BY l.job, l.lane, l.day
+	HAVING sum(l.n) > coalesce((SELECT done FROM daily d WHERE d.job = l.job AND d.lane = l.lane AND d.day = l.day), 0)`
+
+// negative are the day's numbers that can't be.
+const negative = `min(done, retries, timeouts, dead, crashes, lapses, stale, duplicates, conflicts) < 0`
+
+// counters looks at the numbers by day as far as they can be recounted.
+func (s *snapshot) counters(h *store.Health) error {
+	words := [4]string{"successes", "dead items", "crashes", "timeouts"}
+	err := s.rows(shortCounters, nil, func(scan func(...any) error) error {
+		var c short
+		if err := scan(c.dest()...); err != nil {
+			return err
+		}
+		for i, n := range c.counted {
+			if n < c.known[i] {
+				h.Faults = append(h.Faults, fmt.Sprintf("job %q: %d %s are counted by day, and %d are known", c.name, n, words[i], c.known[i]))
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return s.count(h, []counted{
+		{"SELECT count(*) FROM (" + overfull + ")", "days have more durations on record than successes", false},
+		{"SELECT count(*) FROM daily WHERE " + negative, "counters by day are negative", false},
+		{"SELECT count(*) FROM latency WHERE n < 1", "durations are counted less than once", false},
+	})
+}
+
+// counted is a search for what should not be, and what to say of it.
+type counted struct {
+	query, text string
+	note        bool
+}
+
+func (s *snapshot) count(h *store.Health, searches []counted) error {
+	for _, c := range searches {
 		var n int64
 		if err := s.row(c.query, nil, &n); err != nil {
 			return err
@@ -127,4 +256,61 @@ func (s *snapshot) unheld(h *store.Health) error {
 		}
 	}
 	return nil
+}
+
+// unheld looks at claims and slots. What a dead run left is a note: the next
+// run heals it.
+func (s *snapshot) unheld(h *store.Health) error {
+	return s.count(h, []counted{
+		{`SELECT count(*) FROM item INDEXED BY item_held WHERE claim IS NOT NULL AND claim NOT IN (SELECT id FROM claim)`,
+			"items are held under a claim that is not there; the next run takes them back", true},
+		{`SELECT count(*) FROM item INDEXED BY item_held WHERE claim IS NOT NULL AND state = 3 AND id NOT IN (SELECT item FROM slot WHERE item IS NOT NULL)`,
+			"items are running and take no slot; the next run takes them back when theirs is dead", true},
+		{"SELECT count(*) FROM slot WHERE " + idleSlot, "slots are taken by items that are not running", false},
+	})
+}
+
+// idleSlot is true of a slot whose item does not run.
+const idleSlot = "item IS NOT NULL AND NOT EXISTS (SELECT 1 FROM item i WHERE i.id = slot.item AND i.state = 3)"
+
+// leftShown is how many items are named that dead runs keep.
+const leftShown = 10
+
+// left lists what is held only because something of a dead run may still be
+// at work on it.
+func (s *snapshot) left(h *store.Health) error {
+	const from = `FROM slot s JOIN item i ON i.id = s.item WHERE s.orphan IS NOT NULL AND i.state = 3`
+	if err := s.row("SELECT count(*) "+from, nil, &h.LeftCount); err != nil || h.LeftCount == 0 {
+		return err
+	}
+	return s.rows(`SELECT i.id, coalesce((SELECT name FROM job WHERE id = i.job), ''), coalesce((SELECT name FROM scope WHERE id = i.scope), ''),
+		i.key, i.attempt, s.orphan, s.run `+from+" ORDER BY i.id LIMIT ?", []any{leftShown}, func(scan func(...any) error) error {
+		it := &jobs.Item{State: jobs.Running}
+		l := store.LeftItem{It: it}
+		err := scan(&it.ID, &it.Job, &it.Scope, &it.Key, &it.Attempt, &l.Dead, &l.By)
+		h.Left = append(h.Left, l)
+		return err
+	})
+}
+
+// openRuns lists the runs that have not written their end.
+func (s *snapshot) openRuns(h *store.Health, file inode) error {
+	foreign := "0"
+	if s.schema >= 3 {
+		foreign = "file NOT IN ('', ?1)"
+	}
+	const held = "(SELECT count(*) FROM claim c CROSS JOIN item i INDEXED BY item_held ON i.claim = c.id WHERE c.run = r.id AND i.state = "
+	return s.rows("SELECT id, token, pid, pid_start, boot, pid_ns, host, command, started, schema, ?1 IS NULL OR "+foreign+", "+held+"2), "+held+`3)
+		FROM run r WHERE ended IS NULL ORDER BY id`, []any{file.String()}, func(scan func(...any) error) error {
+		var r store.OpenRun
+		var command string
+		var started, pidStart int64
+		err := scan(&r.ID, &r.Token, &r.PID, &pidStart, &r.BootID, &r.PIDNS, &r.Host, &command, &started, &r.Schema, &r.Foreign, &r.Claimed, &r.Running)
+		if err != nil {
+			return err
+		}
+		r.PIDStart, r.Started = uint64(pidStart), time.UnixMilli(started).UTC()
+		h.Runs = append(h.Runs, r)
+		return json.Unmarshal([]byte(command), &h.Runs[len(h.Runs)-1].Command)
+	})
 }

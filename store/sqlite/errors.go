@@ -26,6 +26,13 @@ func busy(err error) bool {
 	return c == lib.SQLITE_BUSY || c == lib.SQLITE_LOCKED
 }
 
+// noRoom says whether err means that the system had no room for a write: on
+// the device, or within a limit.
+func noRoom(err error) bool {
+	var e *sqlitedriver.Error
+	return errors.As(err, &e) && (code(err) == lib.SQLITE_FULL || e.Code() == lib.SQLITE_IOERR_WRITE)
+}
+
 // outward turns a driver error into one of the store's own, with the path, so
 // that no SQLite word leaves this package. nil stays nil; errors that are
 // already the store's stay as they are.

@@ -20,6 +20,7 @@ import (
 
 	_ "modernc.org/sqlite" // the driver's only importer
 
+	"batchq/jobs/fault"
 	"batchq/store"
 )
 
@@ -245,6 +246,7 @@ func (db *DB) Close() error {
 	db.readMu.Lock()
 	defer db.readMu.Unlock()
 	var errs []error
+	fault.Here("close", "begun")
 	for _, s := range db.stmts {
 		errs = append(errs, s.Close())
 	}
@@ -262,6 +264,7 @@ func (db *DB) Close() error {
 	}
 	db.reader, db.conn, db.readers, db.pool = nil, nil, nil, nil
 	db.closed = true
+	fault.Here("close", "closed")
 	if err := errors.Join(errs...); err != nil {
 		return db.outward("closing", err)
 	}

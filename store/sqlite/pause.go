@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"batchq/jobs"
+	"batchq/jobs/fault"
 	"batchq/store"
 )
 
@@ -50,6 +51,7 @@ func (db *DB) Pause(ctx context.Context, targets []store.Target, by, reason stri
 			if err != nil {
 				return err
 			}
+			fault.Here("pausing", "held")
 		}
 		// With it, so that an error means that nothing is paused.
 		var err error
@@ -99,6 +101,7 @@ func (db *DB) Resume(ctx context.Context, targets []store.Target) (ended []store
 				return err
 			}
 			ended = append(ended, p)
+			fault.Here("resuming", "ended")
 		}
 		return nil
 	})

@@ -53,6 +53,7 @@ func (db *DB) EndRun(ctx context.Context, run int64, end store.RunEnd) error {
 			if err := t.forgetClaims(run); err != nil {
 				return err
 			}
+			fault.Here("ending the run", "forgot")
 			return t.exec("UPDATE run SET ended = ?, outcome = ?, peak = ? WHERE id = ?", t.now, end.Outcome, end.PeakBytes, run)
 		})
 		if err != nil || freed < store.MaxRows {

@@ -104,8 +104,8 @@ func TestCheck_FindsFaults(t *testing.T) {
 		"Item":     {"DELETE FROM item", "the books say 1 ready, there are 0"},
 		"Job":      {"DELETE FROM job", "rows of item that point to no job"},
 		"Slot":     {"INSERT INTO slot (run, item, job, lane, attempt, started) VALUES (1, 1, 1, 'serial', 1, 0)", "1 slots are taken by items that are not running"},
-		"SlotOfNo": {"INSERT INTO slot (run, item, job, lane, attempt, started) VALUES (77, 1, 1, 'serial', 1, 0)", "1 rows of slot that point to no run"},
-		"Payload":  {"INSERT INTO payload VALUES (99, x'00')", "1 payloads belong to no item"},
+		"SlotOfNo": {"INSERT INTO slot (run, item, job, lane, attempt, started) VALUES (77, 1, 1, 'serial', 1, 0)", "rows of slot that point to no run: 1"},
+		"Payload":  {"INSERT INTO payload VALUES (99, x'00')", "rows of payload that point to no item: 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			db := openFresh(t)

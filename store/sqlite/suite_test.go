@@ -25,9 +25,13 @@ func freshStore(tb storetest.TB) storetest.Open {
 			tb.Errorf("%v", err)
 		}
 	})
-	return func(tb storetest.TB, now func() time.Time) store.Store {
+	return func(tb storetest.TB, path string, now func() time.Time) store.Store {
 		tb.Helper()
-		db, err := Open(context.Background(), filepath.Join(dir, "batchq.db"), Options{Create: true, Now: now})
+		create := path == ""
+		if create {
+			path = filepath.Join(dir, "batchq.db")
+		}
+		db, err := Open(context.Background(), path, Options{Create: create, Now: now})
 		if err != nil {
 			tb.Fatalf("%v", err)
 		}

@@ -33,12 +33,33 @@ const (
 
 // write runs f in one transaction that has the write lock from its start. On
 // any error nothing of it remains. Once the lock is had, ctx no longer counts:
-// a cancelled context would roll back what f has done.
+// a cancelled context would roll back what f has done. Where there is no room
+// f may run a second time, and has to begin anew then.
 func (db *DB) write(ctx context.Context, doing string, s syncing, f func(*tx) error) error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
+	err := db.transact(ctx, doing, s, f)
+	if noRoom(err) && db.foldLog() {
+		err = db.transact(ctx, doing, s, f)
+	}
+	return db.outward(doing, err)
+}
+
+// foldLog writes into the file what the log holds, and says whether all of it
+// is there now: then the next write begins at the log's start, in room that
+// it has already. By itself the engine folds only what has grown to a few MB,
+// and only when a commit succeeds: on a small device that would be never.
+func (db *DB) foldLog() bool {
+	var busy, logged, folded int
+	// Passive: it waits for nobody, and what it can't do is left as it was.
+	err := db.conn.QueryRowContext(context.Background(), "PRAGMA wal_checkpoint(PASSIVE)").Scan(&busy, &logged, &folded)
+	return err == nil && logged > 0 && logged == folded
+}
+
+// transact is one try of write.
+func (db *DB) transact(ctx context.Context, doing string, s syncing, f func(*tx) error) error {
 	if err := db.begin(ctx, s); err != nil {
-		return db.outward(doing, err)
+		return err
 	}
 	fault.Here(doing, "begun")
 	t := &tx{db: db, now: db.now().UnixMilli()}
@@ -54,7 +75,7 @@ func (db *DB) write(ctx context.Context, doing string, s syncing, f func(*tx) er
 		// After some errors (a full disk) the engine has rolled back already;
 		// that there is nothing to roll back is then no fault.
 		_, _ = db.conn.ExecContext(context.Background(), "ROLLBACK")
-		return db.outward(doing, err)
+		return err
 	}
 	fault.Here(doing, "committed")
 	for name, id := range t.newly.jobs {

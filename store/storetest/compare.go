@@ -28,6 +28,15 @@ func (x *machine) compare(t *rapid.T) {
 			*stateOf(c, it.State)++
 		}
 	}
+	for _, it := range m.pruned {
+		if byJob[it.Job] == nil {
+			byJob[it.Job] = &store.Counts{}
+		}
+		for _, c := range []*store.Counts{&all, byJob[it.Job]} {
+			c.Enqueued++
+			c.Pruned++
+		}
+	}
 	if diff := gocmp.Diff(rows, x.w.items(store.Selection{})); diff != "" {
 		t.Fatalf("items (-want +got):\n%s", diff)
 	}

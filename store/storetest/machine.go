@@ -46,8 +46,9 @@ func (x *machine) actions() map[string]func(*rapid.T) {
 		{"clock forward", 2, x.clockForward}, {"clock back", 1, x.clockBack}, {"renew", 2, x.renew}, {"lapse", 2, x.lapse},
 		{"register", 1, x.begin}, {"take over", 2, x.takeOver}, {"settle orphan", 2, x.settleOrphan}, {"end run", 1, x.endRun},
 		{"requeue", 2, x.requeue}, {"drop", 1, x.drop}, {"pause", 1, x.pause}, {"resume", 2, x.resume}, {"work", 6, x.work},
+		{"prune", 2, x.prune}, {"prune runs", 1, x.pruneRuns},
 	} {
-		if x.steady && !slices.Contains([]string{"enqueue", "work", "clock forward", "clock back", "pause", "resume"}, a.name) {
+		if x.steady && !slices.Contains([]string{"enqueue", "work", "clock forward", "clock back", "pause", "resume", "prune"}, a.name) {
 			continue
 		}
 		for i := range a.weight {
@@ -67,6 +68,7 @@ type machine struct {
 	// steady: nobody dies or is in the way, so that much is in flight and what
 	// holds work back is met often
 	steady bool
+	known  int // runs that there have been
 }
 
 func newMachine(t *rapid.T, fresh Fresh) *machine {
@@ -103,7 +105,8 @@ func newMachine(t *rapid.T, fresh Fresh) *machine {
 }
 
 func (x *machine) register() {
-	id := x.w.register(fmt.Sprint("run ", len(x.m.runs)))
+	x.known++
+	id := x.w.register(fmt.Sprint("run ", x.known))
 	x.m.runs[id] = &modelRun{id: id}
 }
 
@@ -176,7 +179,10 @@ func (x *machine) add(t *rapid.T, db store.Store, e store.Enqueue) {
 		t.Fatalf("%d items, want %d", len(rows), len(x.m.items))
 	}
 	for i := known; i < len(rows); i++ {
-		x.m.items[i].ID = rows[i].ID
+		if rows[i].ID <= x.m.lastItem {
+			t.Fatalf("item %d after item %d", rows[i].ID, x.m.lastItem)
+		}
+		x.m.items[i].ID, x.m.lastItem = rows[i].ID, rows[i].ID
 	}
 }
 
@@ -558,5 +564,6 @@ func (x *machine) endRun(t *rapid.T) {
 	for _, id := range x.m.claimsOf(run.id) {
 		x.m.forget(id)
 	}
-	run.ended = true
+	// Who says so again ends later.
+	run.ended, run.endedAt = true, x.m.now()
 }

@@ -11,9 +11,12 @@ import (
 
 // What a person does to items, as steps of a walk.
 
-// ids are those of some items and of one that is not there.
+// ids are those of some items, of some that are gone, and of one that never was.
 func (x *machine) ids(t *rapid.T) (ids []int64) {
 	for _, it := range some(t, x.m.items, 6, "items") {
+		ids = append(ids, it.ID)
+	}
+	for _, it := range some(t, x.m.pruned, 2, "pruned") {
 		ids = append(ids, it.ID)
 	}
 	return append(ids, 1<<40)
@@ -63,7 +66,7 @@ func (x *machine) drop(t *rapid.T) {
 func (x *machine) moved(t *rapid.T, ids []int64, got store.Moved, move func(*modelItem) bool) {
 	want, refused := 0, []int64{}
 	for _, id := range ids {
-		if it := x.m.item(id); it != nil && move(it) {
+		if it := x.m.listed(id); it != nil && move(it) {
 			want++
 			continue
 		}

@@ -18,6 +18,8 @@ type model struct {
 	limits   store.Limits
 	specs    map[string]*jobs.Spec
 	items    []*modelItem // in order of id
+	pruned   []*modelItem // tokens of them are still about
+	lastItem int64        // the last item id that was given out
 	claims   map[int64]*modelClaim
 	runs     map[int64]*modelRun
 	counters map[string]*store.Counters
@@ -55,6 +57,7 @@ type modelClaim struct {
 type modelRun struct {
 	id      int64
 	ended   bool
+	endedAt int64           // milliseconds
 	held    []store.Held    // unstarted tokens that it was ever given
 	started []store.Started // likewise, of what it started
 	orphans []store.Orphan
@@ -68,7 +71,19 @@ func rankOf(it *modelItem) int64 {
 	return it.Due.UnixMilli() - int64(it.Priority)*60_000
 }
 
+// item is an item that a token names, also one that has been pruned since:
+// that one is settled and held by nobody.
 func (m *model) item(id int64) *modelItem {
+	for _, it := range m.pruned {
+		if it.ID == id {
+			return it
+		}
+	}
+	return m.listed(id)
+}
+
+// listed is an item that is still there.
+func (m *model) listed(id int64) *modelItem {
 	for _, it := range m.items {
 		if it.ID == id {
 			return it
@@ -246,7 +261,9 @@ func (m *model) start(run int64, lane string, h store.Held, spec *jobs.Spec) boo
 func (m *model) settle(s store.Settlement, out *store.Advanced) bool {
 	it := m.item(s.Item)
 	if it.State != jobs.Running || it.claim != s.Claim || it.Attempt != s.Attempt {
-		m.count(it.Job).Stale++
+		if m.listed(s.Item) != nil { // else nobody knows of which job it was
+			m.count(it.Job).Stale++
+		}
 		return false
 	}
 	since := it.slot.since
@@ -304,8 +321,15 @@ func (m *model) takeOver(dead, by int64, why store.Death) (freed int, orphans []
 			m.count(it.Job).Lapses++
 		}
 	}
-	m.runs[dead].ended = true
+	m.ended(m.runs[dead])
 	return freed, orphans
+}
+
+// ended books the end of a run; one that has ended keeps its time.
+func (m *model) ended(r *modelRun) {
+	if !r.ended {
+		r.ended, r.endedAt = true, m.now()
+	}
 }
 
 // lapsed says whether a claim has run out, or was written before the clock

@@ -155,7 +155,7 @@ var reportCases = []testCase{
 	{"TimesAreUTC", func(w *world) {
 		// agentfield#1040, conductor#1497: where a process runs changes nothing.
 		zone := time.FixedZone("", -8*60*60)
-		far := w.open(w.t, func() time.Time { return w.clock.Now().In(zone) })
+		far := w.open(w.t, "", func() time.Time { return w.clock.Now().In(zone) })
 		must(far.Enqueue(w.ctx, store.Enqueue{Job: "pos", OnDuplicate: store.Skip, Items: []store.NewItem{{Key: []byte("a")}}}))(w)
 		run := w.register("r")
 		w.settle(run, dead, w.start(run, w.claim(run, 1, "pos"))...)

@@ -23,9 +23,10 @@ type TB interface {
 }
 
 // Open opens one database once more: every call is another connection to the
-// same items. now is the wall clock of that handle. The handle is closed by
-// the engine's factory when tb ends.
-type Open func(tb TB, now func() time.Time) store.Store
+// same items. With a path it opens what Backup has written there. now is the
+// wall clock of that handle. The handle is closed by the engine's factory when
+// tb ends, and the directory of the database goes with it.
+type Open func(tb TB, path string, now func() time.Time) store.Store
 
 // Fresh makes a new, empty database and says how to open it.
 type Fresh func(tb TB) Open
@@ -56,6 +57,11 @@ func Run(t *testing.T, fresh Fresh) {
 		{"Select", selectCases},
 		{"Report", reportCases},
 		{"Runs", runCases},
+		{"Prune", pruneCases},
+		{"Sweep", sweepCases},
+		{"PruneRuns", pruneRunsCases},
+		{"Backup", backupCases},
+		{"Foreign", foreignCases},
 		{"Concurrent", concurrentCases},
 	} {
 		t.Run(group.name, func(t *testing.T) {
@@ -114,7 +120,7 @@ var dawn = time.Date(2026, 11, 29, 3, 4, 5, 678e6, time.FixedZone("UTC+9", 9*60*
 func setup(t TB, fresh Fresh) *world {
 	t.Helper()
 	w := &world{t: t, ctx: context.Background(), clock: &Clock{t: dawn}, open: fresh(t), specs: map[string]*jobs.Spec{}}
-	w.db = w.open(t, w.clock.Now)
+	w.db = w.open(t, "", w.clock.Now)
 	t.Cleanup(w.balance)
 	return w
 }
@@ -122,7 +128,7 @@ func setup(t TB, fresh Fresh) *world {
 // other opens the same database by another handle.
 func (w *world) other() store.Store {
 	w.t.Helper()
-	return w.open(w.t, w.clock.Now)
+	return w.open(w.t, "", w.clock.Now)
 }
 
 // balance checks the books against a recount, and against a count of ours.
@@ -141,7 +147,11 @@ func (w *world) balance() {
 		sum.Enqueued++
 		*stateOf(&sum, it.State)++
 	}
-	if kept := must(w.db.Counts(w.ctx, nil, nil))(w); kept != sum {
+	kept := must(w.db.Counts(w.ctx, nil, nil))(w)
+	// What was pruned is in the books alone.
+	sum.Pruned = kept.Pruned
+	sum.Enqueued += kept.Pruned
+	if kept != sum {
 		w.t.Errorf("the books say %+v, the items are %+v", kept, sum)
 	}
 	st := must(w.db.Stats(w.ctx))(w)
