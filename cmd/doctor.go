@@ -3,60 +3,180 @@ package cmd
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"batchq/lease"
 	"batchq/report"
+	"batchq/store"
+	"batchq/store/sqlite"
 )
 
 func newDoctor(a *app) *cobra.Command {
+	o := &doctorOptions{}
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Recount everything and check the database",
 		Long: `Counts every item and compares with the books, looks for rows that point
-nowhere, and lets the engine examine its file. It changes nothing, and may run
+nowhere, for counters that can't be, for modes and owners of its files, and lets
+the engine examine the file itself. Without --fix it changes nothing, and may run
 beside anything. What a dead run has left is a note, not a fault: the next run
-takes it over.`,
+takes it over.
+
+--fix writes books and counters anew from the items, removes rows that belong to
+nothing, gives the files their mode (0600) and owner, says each thing that it
+mended, and examines everything once more. It may run beside runs at work. It
+never deletes an item and never changes an item's state. What can't be mended
+(a damaged file, a lost name) stays a fault.`,
 		Example: `  batchq doctor
-  batchq doctor -q || mail -s "batchq: database at fault" ops@example.org`,
+  batchq doctor -q || mail -s "batchq: database at fault" ops@example.org
+  batchq backup before.db; batchq doctor --fix`,
 		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return runDoctor(c.Context(), a)
+			return runDoctor(c.Context(), a, o)
 		},
 	}
+	c.Flags().BoolVar(&o.fix, "fix", false, "mend what can be mended without losing anything")
 	setExits(c, exits{
-		exitOK:     "the database is sound and the books balance",
+		exitOK:     "the database is sound and the books balance, with --fix: by now",
 		exitFailed: "something is wrong with it, or it could not be examined",
 		exitUsage:  "",
+		exitLeft:   "with --fix: a run of an older batchq is at work on it: run me again",
 		exitConfig: "the configuration is broken, or there is no database there",
 	})
 	return c
 }
 
-func runDoctor(ctx context.Context, a *app) (err error) {
-	db, err := a.openStore(ctx, reads)
+type doctorOptions struct {
+	fix bool
+}
+
+func runDoctor(ctx context.Context, a *app, o *doctorOptions) (err error) {
+	to := reads
+	if o.fix {
+		to = changes
+	}
+	db, err := a.openStore(ctx, to)
 	if err != nil {
-		return err
+		return beyondHelp(err)
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	health, err := db.Check(ctx)
-	if err != nil {
-		return err
+	var mended []string
+	if o.fix {
+		if mended, err = mend(ctx, db); err != nil {
+			for _, what := range mended { // it is so, whatever came after it
+				a.out.must("mended: %s", what)
+			}
+			return beyondHelp(err)
+		}
 	}
-	s, err := db.Stats(ctx)
+	health, life, err := diagnose(ctx, db)
 	if err != nil {
-		return err
+		return beyondHelp(err)
 	}
-	r := report.NewHealth(health, s, aliveAmong(db.Path(), s.Runs), a.now())
+	r := report.NewHealth(health, life, a.now(), mended...)
 	switch {
 	case a.out.json:
 		err = a.out.document(r)
-	case !a.out.quiet || !health.Sound():
+	case !a.out.quiet || !health.Sound() || len(mended) > 0:
 		err = a.out.result(r.WriteText)
 	}
-	if err == nil && !health.Sound() {
-		return withHint(errors.New("the database is not sound"), "copy the file away before anything else, then restore a backup or ask for help with the lines above")
+	if err != nil || health.Sound() {
+		return err
+	}
+	err = errors.New("the database is not sound")
+	switch {
+	case len(health.Integrity) > 0:
+		return withHint(err, "%s", wayOut)
+	case o.fix:
+		return withHint(err, "what is left can't be mended without a guess: restore a backup, or ask for help with the lines above")
+	}
+	return withHint(err, "%s doctor --fix mends what can be mended without losing anything", a.self())
+}
+
+// wayOut is what there is to do about a damaged file.
+const wayOut = "copy the file and its -wal away first; then restore a backup (without the old -wal and -shm), or save what can be read: sqlite3 OLD .recover | sqlite3 NEW"
+
+// beyondHelp adds the way out to the error of a file that can't be read.
+func beyondHelp(err error) error {
+	if errors.Is(err, store.ErrDamaged) {
+		return withHint(err, "%s", wayOut)
 	}
 	return err
+}
+
+// mend repairs the database and the files of its runs.
+func mend(ctx context.Context, db *sqlite.DB) ([]string, error) {
+	mended, err := db.Repair(ctx)
+	if err != nil {
+		return mended, err
+	}
+	locks, err := lease.LockFiles(db.Path())
+	for _, l := range locks {
+		if db.MendFile(l.Path) {
+			mended = append(mended, l.Path+" is its owner's alone")
+		}
+	}
+	return mended, err
+}
+
+// diagnose looks at everything: rows, files, and which runs live.
+func diagnose(ctx context.Context, db *sqlite.DB) (h store.Health, life map[int64]report.Life, err error) {
+	if h, err = db.Check(ctx); err != nil {
+		return h, nil, err
+	}
+	files, err := db.Files()
+	if err != nil {
+		return h, nil, err
+	}
+	h.Faults, h.Notes = append(h.Faults, files.Faults...), append(h.Notes, files.Notes...)
+	if len(files.Others) > 0 {
+		h.Notes = append(h.Notes, "it is open in "+openIn(files.Others, h.Runs))
+	}
+	if err := lockFiles(db, &h); err != nil {
+		return h, nil, err
+	}
+	var open []store.RunInfo
+	for i := range h.Runs {
+		open = append(open, h.Runs[i].RunInfo)
+	}
+	return h, aliveAmong(db.Path(), open), nil
+}
+
+// openIn names processes, by their run where they are one.
+func openIn(pids []int, runs []store.OpenRun) string {
+	var names []string
+	for _, pid := range pids {
+		name := fmt.Sprintf("process %d", pid)
+		if i := slices.IndexFunc(runs, func(r store.OpenRun) bool { return r.PID == pid && !r.Foreign }); i >= 0 {
+			name = fmt.Sprintf("run %d (pid %d)", runs[i].ID, pid)
+		}
+		names = append(names, name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// lockFiles looks at the lock files beside the database. One that nobody holds
+// and that is no run's is cleared away by the next run.
+func lockFiles(db *sqlite.DB, h *store.Health) error {
+	locks, err := lease.LockFiles(db.Path())
+	if err != nil {
+		return err
+	}
+	for _, l := range locks {
+		faults, err := db.FileFaults(l.Path)
+		if err != nil {
+			return err
+		}
+		h.Faults = append(h.Faults, faults...)
+		known := slices.ContainsFunc(h.Runs, func(r store.OpenRun) bool { return r.Token == l.Token })
+		if !known && !l.Held {
+			h.Notes = append(h.Notes, l.Path+" is the lock of no run; the next run removes it")
+		}
+	}
+	return nil
 }

@@ -28,14 +28,17 @@ func seed(t *testing.T) uint64 {
 	return n
 }
 
+// matrixWidth is how many scenarios go on at once: they wait more than they work.
+const matrixWidth = 3
+
 // TestMatrix kills batchq at every moment between two steps that each
 // scenario reaches, and lets the user do what he does: give the same line
 // again. Nothing may be lost, nothing that was recorded as done be done again,
 // nothing be done beside itself, and nothing be left lying about.
 //
-// One time of several that a step is at a moment is enough here, and a fifth
-// of all that with -short: which, the seed decides. BATCHQ_TEST_MATRIX=full
-// kills at the first time and at a later one.
+// One time of the several that a scenario is at a moment is enough here, and a
+// fifth of these with -short: which, the seed decides. BATCHQ_TEST_MATRIX=full
+// kills in each step, at the first time and at a later one.
 func TestMatrix(t *testing.T) {
 	t.Parallel()
 	seed := seed(t)
@@ -73,20 +76,30 @@ func TestMatrix(t *testing.T) {
 	struck, missed := map[string]int{}, map[string]int{}
 	cells := 0
 	t.Run("Killed", func(t *testing.T) {
-		for _, c := range everyCell(clean, seed) {
-			cells++
-			t.Run(c.String(), func(t *testing.T) {
-				t.Parallel()
-				p := c.suffer(t, clean[c.name])
-				mu.Lock()
-				defer mu.Unlock()
-				if p.struck {
-					struck[c.moment]++
-				} else {
-					missed[c.moment]++
+		todo := make(chan cell)
+		var killers sync.WaitGroup
+		for range matrixWidth {
+			killers.Go(func() {
+				for c := range todo {
+					t.Run(c.String(), func(t *testing.T) {
+						p := c.suffer(t, clean[c.name])
+						mu.Lock()
+						defer mu.Unlock()
+						if p.struck {
+							struck[c.moment]++
+						} else {
+							missed[c.moment]++
+						}
+					})
 				}
 			})
 		}
+		for _, c := range everyCell(clean, seed) {
+			cells++
+			todo <- c
+		}
+		close(todo)
+		killers.Wait()
 	})
 	if !testing.Short() {
 		for moment := range missed {
@@ -114,24 +127,25 @@ func (st step) kills(moment string) bool {
 func everyCell(clean map[string]played, seed uint64) (cells []cell) {
 	full := os.Getenv("BATCHQ_TEST_MATRIX") == "full"
 	for _, sc := range scenarios() {
+		at := map[string][]cell{} // by moment: the times that the scenario is there
 		for i, st := range sc.steps {
-			for _, moment := range slices.Sorted(maps.Keys(clean[sc.name].moments[i])) {
+			for moment, n := range clean[sc.name].moments[i] {
 				if !st.kills(moment) {
 					continue
 				}
-				c := cell{sc, i, moment, 1}
-				later := c
-				later.nth += clean[sc.name].moments[i][moment] / 2
-				chance := chance(seed, c.String())
-				switch {
-				case full && later.nth > 1:
-					cells = append(cells, c, later)
-				case testing.Short() && chance%5 != 0:
-				case chance%2 == 0:
-					cells = append(cells, later)
-				default:
-					cells = append(cells, c)
+				at[moment] = append(at[moment], cell{sc, i, moment, 1})
+				if n > 1 {
+					at[moment] = append(at[moment], cell{sc, i, moment, 1 + n/2})
 				}
+			}
+		}
+		for _, moment := range slices.Sorted(maps.Keys(at)) {
+			chance := chance(seed, sc.name+moment)
+			switch times := at[moment]; {
+			case full:
+				cells = append(cells, times...)
+			case !testing.Short() || chance%5 == 0:
+				cells = append(cells, times[chance/5%uint64(len(times))])
 			}
 		}
 	}

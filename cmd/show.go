@@ -98,6 +98,7 @@ func runShow(ctx context.Context, a *app, o *showOptions, args []string) (err er
 	if err != nil {
 		return err
 	}
+	_, broken := a.config()
 	if err := a.configOrNone(); err != nil {
 		return err
 	}
@@ -118,6 +119,9 @@ func runShow(ctx context.Context, a *app, o *showOptions, args []string) (err er
 	around, err := a.around(ctx, db, told.Story)
 	if err != nil {
 		return err
+	}
+	if broken != nil {
+		around.NoJob = "the configuration is broken"
 	}
 	s := report.NewShow(told.Story, around, a.now())
 	if a.out.json {
@@ -168,7 +172,7 @@ func (a *app) around(ctx context.Context, db *sqlite.DB, s *store.Story) (out re
 	out = report.Around{Declared: cfg.Jobs[s.Item.Job], Lanes: cfg.Lanes, Pools: cfg.Pools, Life: aliveAmong(db.Path(), s.Runs), Self: a.self(),
 		NoJob: "there is no batchq.toml"}
 	if cfg.Path != "" {
-		out.NoJob = cfg.Path + " does not"
+		out.NoJob = cfg.Path + " does not name it"
 	}
 	if g := s.Grip; g != nil && g.Orphan != nil && s.Item.State == jobs.Running {
 		out.Remains = remainsOf(ctx, *g.Orphan)

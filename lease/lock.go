@@ -153,6 +153,9 @@ const (
 // Look says whether a run that has not written its end lives. It changes
 // nothing: its look at the lock is shared and over at once.
 func Look(database string, r store.RunInfo) Life {
+	if r.Foreign {
+		return Dead // whatever it does is for another file
+	}
 	switch probe(lockPath(database, r.Token)) {
 	case lives:
 		return Alive

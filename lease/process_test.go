@@ -157,6 +157,8 @@ func (b *bundle) self(r role) *exec.Cmd {
 	b.must(err)
 	cmd := exec.Command(exe)
 	cmd.Env = append(os.Environ(), roleVar+"="+string(text))
+	// A session of its own: what others leave behind in ours is none of its.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	return cmd
 }
 

@@ -82,8 +82,10 @@ func (r *Run) clearLocks(ctx context.Context, known map[string]bool) (err error)
 
 // dead says whether another run has died, and how that was found.
 func (r *Run) dead(ctx context.Context, o store.OtherRun) (why store.Death, dead bool, err error) {
-	if o.BootID != r.Info.BootID {
-		return store.DeathLock, true, nil // nothing survives a boot
+	if o.BootID != r.Info.BootID || o.Foreign {
+		// Nothing survives a boot. And what another file's run still does, it
+		// does for that file: here it is as dead as can be.
+		return store.DeathLock, true, nil
 	}
 	s := probe(lockPath(r.database, o.Token))
 	// One that has ended and still holds its lock was taken for dead, lives,
@@ -100,7 +102,12 @@ func (r *Run) dead(ctx context.Context, o store.OtherRun) (why store.Death, dead
 	// A clock step or a resumed laptop is not a death: a run that lives renews
 	// before the second look, half a lease after the first.
 	since, length, err := r.own.NoteLapse(ctx, o.ID)
-	if err != nil || length == 0 || since < length/2 {
+	if errors.Is(err, store.ErrBusy) && r.holdsUp(o) {
+		err, since = nil, length // it kept the look from being stored
+	} else if err == nil && length == 0 {
+		return "", false, nil
+	}
+	if err != nil || since < length/2 {
 		return "", false, err
 	}
 	r.end(ctx, o.RunInfo)
@@ -140,7 +147,7 @@ func (r *Run) takeOver(ctx context.Context, o store.OtherRun, why store.Death) e
 	// First, because once its row is closed nobody asks for it any more: a
 	// rescuer that is killed in between would leave the directory for ever.
 	fault.Here("rescue", "found")
-	r.clean(o.Token)
+	r.clean(o.RunInfo)
 	fault.Here("rescue", "cleaned")
 	var sum store.Taken
 	for {
@@ -164,8 +171,11 @@ func (r *Run) takeOver(ctx context.Context, o store.OtherRun, why store.Death) e
 	fault.Here("rescue", "unlocked")
 	if sum.Freed+sum.Orphans > 0 {
 		who := fmt.Sprintf("run %d is dead", o.ID)
-		if o.ID == 0 {
+		switch {
+		case o.ID == 0:
 			who = "a claim was missing"
+		case o.Foreign:
+			who = fmt.Sprintf("run %d worked another file, of which this one is a copy", o.ID)
 		}
 		r.note(jobs.Note{Level: jobs.NoteInfo, Text: fmt.Sprintf("%s: %d unstarted items taken back, %d that had started", who, sum.Freed, sum.Orphans)})
 		r.wakeUp()
@@ -285,7 +295,8 @@ func (r *Run) endProcesses(ctx context.Context, orphans []store.Orphan) (left in
 	}
 	marks := make([]handler.Orphan, len(orphans))
 	for i, o := range orphans {
-		marks[i] = handler.Orphan{Mark: mark(o.Owner.Token, o.Item, o.Attempt), PID: o.PID, Start: o.PIDStart}
+		marks[i] = handler.Orphan{Mark: mark(o.Owner.Token, o.Item, o.Attempt), PID: o.PID, Start: o.PIDStart,
+			Run: handler.RunProcess{PID: o.Owner.PID, Session: o.Owner.Session, Begun: max(o.Owner.PIDStart, handler.StartedAgo(o.Age+time.Second))}}
 	}
 	alive, err := seen(ctx, marks)
 	if ctx.Err() != nil {
@@ -304,8 +315,15 @@ func (r *Run) endProcesses(ctx context.Context, orphans []store.Orphan) (left in
 			stay.Add(1)
 			continue
 		}
-		if !alive[i] {
+		p, lives := alive[i]
+		if !lives {
 			stay.Add(int64(r.settle(ctx, o)))
+			continue
+		}
+		if o.Owner.Foreign {
+			r.stays(o, jobs.NoteMust, fmt.Sprintf("job %s, item %d stays held: process %d (%s) is at work on it for another copy of this database: drop it, or wait",
+				o.It.Job, o.Item, p.PID, p.Name))
+			stay.Add(1)
 			continue
 		}
 		ending.Go(func() { stay.Add(int64(r.endOne(ctx, o, marks[i]))) })
@@ -314,17 +332,17 @@ func (r *Run) endProcesses(ctx context.Context, orphans []store.Orphan) (left in
 	return int(stay.Load())
 }
 
-// seen says which orphans have processes. It looks twice, because what is
+// seen returns a process of each orphan that has any. It looks twice, because what is
 // executing a new program at the moment of one look bears no mark.
-func seen(ctx context.Context, marks []handler.Orphan) (alive map[int]bool, err error) {
-	alive = map[int]bool{}
+func seen(ctx context.Context, marks []handler.Orphan) (alive map[int]handler.Process, err error) {
+	alive = map[int]handler.Process{}
 	for range 2 {
 		found, err := handler.Survivors(marks)
 		if err != nil {
 			return nil, err
 		}
 		for _, p := range found {
-			alive[p.Orphan] = true
+			alive[p.Orphan] = p
 		}
 		select {
 		case <-ctx.Done():
@@ -345,8 +363,11 @@ func (r *Run) endOne(ctx context.Context, o store.Orphan, m handler.Orphan) (lef
 		return 1
 	}
 	for _, p := range still {
-		r.stays(o, jobs.NoteMust, fmt.Sprintf("job %s, item %d stays held: process %d (%s), left by the dead run %d, can't be ended: %s",
-			o.It.Job, o.Item, p.PID, p.Name, o.Owner.ID, p.Reason))
+		what := fmt.Sprintf("left by the dead run %d, can't be ended", o.Owner.ID)
+		if p.Doubtful {
+			what = fmt.Sprintf("which the dead run %d may have left, is not ended", o.Owner.ID)
+		}
+		r.stays(o, jobs.NoteMust, fmt.Sprintf("job %s, item %d stays held: process %d (%s), %s: %s", o.It.Job, o.Item, p.PID, p.Name, what, p.Reason))
 	}
 	if len(still) > 0 {
 		return 1
@@ -367,15 +388,18 @@ func (r *Run) settle(ctx context.Context, o store.Orphan) (left int) {
 		return 1
 	}
 	fault.Here("rescue", "settled")
-	r.clean(o.Owner.Token) // again: who took over from its run may have died before it did
+	r.clean(o.Owner) // again: who took over from its run may have died before it did
 	r.tell(o, v)
 	r.wakeUp()
 	return 0
 }
 
-// clean removes the private directory of a dead run.
-func (r *Run) clean(token string) {
-	if err := handler.Clean(token); err != nil {
+// clean removes the private directory of a dead run of this file.
+func (r *Run) clean(o store.RunInfo) {
+	if o.Foreign {
+		return // it may live, and use it
+	}
+	if err := handler.Clean(o.Token); err != nil {
 		r.note(jobs.Note{Level: jobs.NoteDetail, Text: err.Error()})
 	}
 }

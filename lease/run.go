@@ -44,6 +44,7 @@ type Run struct {
 	again   bool           // there are more for it since it began
 	stuck   bool           // the last look could not end some of them
 	said    map[int64]bool // items of which it was said that they stay held
+	halted  map[int64]bool // runs that were found stopped while nobody could write
 	buried  []Buried
 
 	lost chan []int64
@@ -67,7 +68,7 @@ func Register(ctx context.Context, own store.Ownership, o Options) (*Run, error)
 		return nil, err
 	}
 	r := &Run{Info: info, own: own, database: o.Database, lease: o.Lease, note: o.Note,
-		claims: map[int64]bool{}, said: map[int64]bool{}, lost: make(chan []int64, 1), wake: make(chan struct{}, 1)}
+		claims: map[int64]bool{}, said: map[int64]bool{}, halted: map[int64]bool{}, lost: make(chan []int64, 1), wake: make(chan struct{}, 1)}
 	for {
 		r.Info.Token = strings.ToLower(rand.Text())
 		r.lock, err = acquire(o.Database, r.Info.Token)
@@ -78,10 +79,21 @@ func Register(ctx context.Context, own store.Ownership, o Options) (*Run, error)
 			return nil, err
 		}
 	}
-	if r.Info.ID, err = own.Register(ctx, r.Info); err != nil {
+	if err := r.register(ctx); err != nil {
 		return nil, errors.Join(err, r.unlock())
 	}
 	return r, nil
+}
+
+// register writes the run into the book. Where that is waited for in vain, and
+// a stopped run may be why, it is tried again.
+func (r *Run) register(ctx context.Context) (err error) {
+	for {
+		r.Info.ID, err = r.own.Register(ctx, r.Info)
+		if !errors.Is(err, store.ErrBusy) || !r.unblock(ctx) {
+			return err
+		}
+	}
 }
 
 // whoAmI tells this process from every other, on this boot and on later ones.

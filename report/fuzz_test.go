@@ -41,7 +41,7 @@ func FuzzScreens(f *testing.F) {
 		dead := NewDeadLetters([]store.ItemRow{row, row}, 0, now)
 		runs := NewRuns([]store.RunRow{crashed, crashed}, nil, nil, false, now)
 		screen := NewStats(stats, Lanes{}, nil, now)
-		health := NewHealth(store.Health{Path: word, Integrity: []string{reason}, Faults: []string{scope}, Notes: []string{string(key)}}, stats, nil, now)
+		health := NewHealth(store.Health{Path: word, Integrity: []string{reason}, Faults: []string{scope}, Notes: []string{string(key)}}, nil, now)
 		planned := NewPlanned([]PlannedJob{{Job: "j", Source: word, Command: word, First: []string{word, string(key)}}})
 		worked := NewWorked(Work{Broken: map[string]string{"j": reason}, Halted: map[string]string{"j": reason}, Holds: []store.Hold{{Job: "j", Pause: &pause}}})
 		moved := NewMoved(Moving{}, store.Moved{Refused: []store.Refusal{{ID: 7, Reason: reason}}})

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"batchq/jobs"
 	"batchq/store"
 )
 
@@ -33,7 +34,7 @@ func (t *telling) running() []Why {
 		return []Why{t.stray()}
 	case t.life(&g.Run) == Dead, t.life(&g.Run) == Ended:
 		return []Why{t.runDead(fmt.Sprintf("which started it at %s (attempt %d), ", Moment(t.Item.Started, t.now), t.Item.Attempt),
-			"the next work ends what it left behind, charges the item with a crash, and makes it ready again")}
+			"the next work ends what it left behind, and "+t.afterCrash())}
 	}
 	since := t.Item.Started
 	process := ", its process not on record yet"
@@ -57,6 +58,19 @@ func (t *telling) running() []Why {
 		w.Until = maybe(at)
 	}
 	return append([]Why{w}, t.lapsed()...)
+}
+
+// afterCrash is what a rescuer makes of the item, as its job says.
+func (t *telling) afterCrash() string {
+	policy := jobs.DefaultPolicy()
+	if t.Spec != nil {
+		policy = t.Spec.Policy
+	}
+	it := &t.Item.Item
+	if v := policy.AfterCrash(it); v.To == jobs.Dead {
+		return "sets the item aside, because " + v.Reason
+	}
+	return fmt.Sprintf("makes the item ready again (crash %d of %d)", it.Crashes+1, policy.MaxCrashes)
 }
 
 // run names a run of which nobody knows that it is dead.
@@ -180,7 +194,6 @@ func (t *telling) done() Why {
 	it := &t.Item
 	w := why(whyDone, "attempt %d was done at %s, %s ago, in %s", it.Attempt, Moment(it.Finished, t.now), age(it.Finished, t.now), Duration(it.Finished.Sub(it.Started)))
 	w.Since = maybe(it.Finished)
-	w.Hints = []Hint{t.hint("to do finished work again", "requeue %d --state done --yes", it.ID)}
 	return w
 }
 

@@ -32,7 +32,7 @@ func (s Show) WriteText(w io.Writer, width int) error {
 		b.line("why it is not running:")
 	}
 	for _, y := range s.Why {
-		b.fold("  ", "    ", y.Text)
+		b.fold("- ", "  ", y.Text)
 		for _, h := range y.Hints {
 			b.line("    " + h.To + ": " + Safe(h.Command))
 		}

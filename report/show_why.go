@@ -78,11 +78,11 @@ func (t *telling) all() []Why {
 // delayed is one that is not due yet.
 func (t *telling) delayed() Why {
 	it := &t.Item
-	wait := fmt.Sprintf("it waits until %s, in %s", Moment(it.Due, t.now), Duration(it.Due.Sub(t.now)))
-	w := why(whyDelayed, "%s: so it was added", wait)
+	at := fmt.Sprintf("%s, in %s", Moment(it.Due, t.now), Duration(it.Due.Sub(t.now)))
+	w := why(whyDelayed, "it was added for %s", at)
 	if n := len(t.Attempts); n > 0 {
 		last := &t.Attempts[n-1]
-		w.Text = fmt.Sprintf("%s, after attempt %d (%s)%s", wait, last.Number, last.Class, because(last.Reason))
+		w.Text = fmt.Sprintf("it waits until %s, after attempt %d (%s)%s", at, last.Number, last.Class, because(last.Reason))
 	}
 	w.Until = maybe(it.Due)
 	w.Hints = []Hint{t.hint("to have it due now", "requeue %d --state delayed", it.ID)}
@@ -251,16 +251,6 @@ func (t *telling) waits() []Why {
 
 // turn is whose turn it is when there is room; barred says that there is none.
 func (t *telling) turn(barred bool) (list []Why) {
-	if l := t.Line; l != nil && l.Before > 0 {
-		others := fmt.Sprintf("%d items of job %s start", l.Before, t.Item.Job)
-		switch {
-		case l.More:
-			others = "more than " + others
-		case l.Before == 1:
-			others = "1 item of job " + t.Item.Job + " starts"
-		}
-		list = append(list, why(whyBehind, "%s before it", others))
-	}
 	working, named := t.atWork()
 	if t.Declared == nil && !named {
 		w := why(whyUndeclared, "job %s is not declared: %s", t.Item.Job, t.NoJob)
@@ -274,8 +264,18 @@ func (t *telling) turn(barred bool) (list []Why) {
 			w.Hints = []Hint{t.hint("to start one", "work %s", t.Item.Job)}
 		}
 		list = append(list, w)
-	case len(list) == 0 && !barred:
+	case len(list) == 0 && !barred && (t.Line == nil || t.Line.Before == 0):
 		list = append(list, why(whyFree, "nothing is in its way: a run that works job %s starts it as soon as it looks (at work: %s)", t.Item.Job, runNumbers(working)))
+	}
+	if l := t.Line; l != nil && l.Before > 0 {
+		others := fmt.Sprintf("%d items of job %s start", l.Before, t.Item.Job)
+		switch {
+		case l.More:
+			others = "more than " + others
+		case l.Before == 1:
+			others = "1 item of job " + t.Item.Job + " starts"
+		}
+		list = append(list, why(whyBehind, "%s before it", others))
 	}
 	return list
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -40,6 +41,24 @@ func StartTime(pid int) (uint64, error) {
 	var buf [1024]byte
 	p, err := readStat(pid, buf[:])
 	return p.Start, err
+}
+
+// StartedAgo is the start time of what started so long ago.
+func StartedAgo(d time.Duration) uint64 {
+	const tick = time.Second / 100 // USER_HZ, the same on every Linux that Go runs on
+	var now unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) != nil {
+		return 0
+	}
+	return uint64(max(0, time.Duration(now.Nano())-d) / tick)
+}
+
+// Stopped says whether the process pid that started at start stands still
+// because of a signal (SIGSTOP).
+func Stopped(pid int, start uint64) bool {
+	var buf [1024]byte
+	p, err := readStat(pid, buf[:])
+	return err == nil && p.Start == start && p.state == 'T'
 }
 
 // BootID returns the kernel's random word for this boot.

@@ -24,11 +24,11 @@ type Orphan struct {
 	Run RunProcess
 }
 
-// RunProcess is the process that a run was.
+// RunProcess is what is known of the process that a run was.
 type RunProcess struct {
 	PID     int
-	Start   uint64
-	Session int // in which its children begin; 0: unknown
+	Session int    // in which its children begin; 0: unknown
+	Begun   uint64 // nothing of the attempt started before, clock ticks since boot
 }
 
 // Survivors looks once through /proc and returns the living processes that
@@ -49,11 +49,12 @@ type RunProcess struct {
 //
 //   - would be a member of the group but for its environment, which can be read
 //     and has no mark (env -i PATH=… COMMAND), once the leader is gone; or,
-//     where the run died before it could record a PID,
+//     where the run died before it could record a PID and no leader with the
+//     mark was found,
 //   - has no mark, is in the run's session though not in the run's own group,
-//     started no earlier than the run, as did its group's leader where there
-//     still is one, and has lost its parent: the one that it has now is of
-//     another session, or init.
+//     started no earlier than the attempt, as did its group's leader where
+//     there still is one, and has lost its parent: the one that it has now is
+//     of another session, or init.
 //
 // What has left the session, cleared its environment and lost its parents is
 // found by nothing.
@@ -69,6 +70,7 @@ func Survivors(orphans []Orphan) ([]Process, error) {
 type scan struct {
 	all []Process
 	buf []byte
+	led map[int]bool // orphans whose command itself was found: they need no guess at it
 }
 
 // survivors is as Survivors. known are processes that an earlier pass has
@@ -78,6 +80,9 @@ func (s *scan) survivors(orphans []Orphan, known map[identity]int) ([]Process, e
 		return nil, nil
 	}
 	s.all = s.all[:0]
+	if s.led == nil {
+		s.led = map[int]bool{}
+	}
 	if err := allProcesses(func(p Process) { s.all = append(s.all, p) }); err != nil {
 		return nil, err
 	}
@@ -102,6 +107,9 @@ func (s *scan) survivors(orphans []Orphan, known map[identity]int) ([]Process, e
 	var found []Process
 	add := func(p *Process, orphan int) {
 		matched[p.PID] = orphan
+		if p.PID == p.group {
+			s.led[orphan] = true
+		}
 		q := *p
 		q.Orphan = orphan
 		found = append(found, q)
@@ -136,7 +144,7 @@ func (s *scan) survivors(orphans []Orphan, known map[identity]int) ([]Process, e
 		undecided = rest
 	}
 	for _, p := range undecided {
-		found = m.doubt(found, p)
+		found = m.doubt(found, p, s.led)
 	}
 	return found, nil
 }
@@ -171,7 +179,7 @@ func newMatcher(orphans []Orphan, byPID map[int]*Process) *matcher {
 			m.exact[o.Mark] = i
 		}
 		if o.PID <= 1 || o.Start == 0 {
-			if o.PID == 0 && o.Run.Session > 0 && o.Run.Start > 0 {
+			if o.PID == 0 && o.Run.Session > 0 {
 				m.blind = append(m.blind, i)
 			}
 			continue
@@ -217,8 +225,9 @@ func (m *matcher) member(p *Process) (g group, ok bool) {
 	return g, g.proven || o.Run.Session == 0 || p.session == o.Run.Session
 }
 
-// doubt adds to found the orphans to which p may belong. p bears no mark.
-func (m *matcher) doubt(found []Process, p *Process) []Process {
+// doubt adds p to found, for each orphan to which it may belong. It bears no
+// mark. led are orphans of which the leader has been found.
+func (m *matcher) doubt(found []Process, p *Process, led map[int]bool) []Process {
 	add := func(orphan int) {
 		q := *p
 		q.Orphan, q.Doubtful = orphan, true
@@ -232,11 +241,11 @@ func (m *matcher) doubt(found []Process, p *Process) []Process {
 	}
 	for _, i := range m.blind {
 		run := m.orphans[i].Run
-		if p.session != run.Session || p.Start < run.Start || p.group == run.PID || p.group == p.session {
+		if led[i] || p.session != run.Session || p.Start < run.Begun || p.group == run.PID || p.group == p.session {
 			continue
 		}
-		if leader := m.byPID[p.group]; leader != nil && leader.Start < run.Start {
-			continue // a group that was there before the run, perhaps its own
+		if leader := m.byPID[p.group]; leader != nil && leader.Start < run.Begun {
+			continue // a group that was there before, perhaps the run's own
 		}
 		if parent := m.byPID[p.parent]; parent != nil && p.parent != 1 && parent.session == run.Session {
 			continue

@@ -191,6 +191,7 @@ func (w *Worker) sayFull() {
 
 // rest waits for the next thing to happen.
 func (w *Worker) rest() error {
+	w.sweepIfDue()
 	timer := time.NewTimer(time.Until(w.nextTime()))
 	defer timer.Stop()
 	softly, hardly := w.soft.Done(), w.hard.Done()
@@ -259,6 +260,9 @@ func (w *Worker) nextTime() time.Time {
 		sooner(w.started.Add(w.plan.MaxRuntime))
 	}
 	sooner(w.forkAt)
+	if w.plan.Follow {
+		sooner(w.sweepAt)
+	}
 	for _, l := range w.lanes {
 		if w.lacks(l) {
 			sooner(now.Add(pollPause))

@@ -17,6 +17,7 @@ import (
 // Store is what the loop needs of the store.
 type Store interface {
 	store.Queue
+	Sweeper
 	Counts(ctx context.Context, jobNames []string, scope *string) (store.Counts, error)
 	Identity(ctx context.Context) (string, error)
 }
@@ -63,6 +64,7 @@ type Worker struct {
 	saidHolds map[string]bool // of which it was said that the run waits for them
 	unforked  []int64         // items skipped because no process could be made for them
 	forkAt    time.Time       // when these are tried again; zero: there are none
+	sweepAt   time.Time       // when a run that follows sweeps again
 	summary   Summary
 }
 
@@ -143,6 +145,9 @@ func (w *Worker) Run(soft, hard context.Context, replaced func() bool) (Summary,
 		}
 	})
 	err = w.loop()
+	if err == nil {
+		w.sweepAtEnd()
+	}
 	still()
 	beating.Wait()
 	if err != nil {

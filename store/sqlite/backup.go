@@ -27,18 +27,21 @@ func (db *DB) Backup(ctx context.Context, to string) (c store.Copied, err error)
 		return c, err
 	}
 	place := &DB{path: to} // for the words of errors
-	if _, err := os.Lstat(to); err == nil {
-		return c, place.taken()
+	if err := place.vacant(db.path); err != nil {
+		return c, err
 	}
 	draft := filepath.Join(filepath.Dir(to), "."+filepath.Base(to)+".new")
-	_ = os.Remove(draft) // a killed one's, or not there
-	f, err := os.OpenFile(draft, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	lock, err := place.ownDraft(draft)
 	if err != nil {
-		return c, place.cantCreate(err)
+		return c, err
 	}
-	defer func() { _ = os.Remove(draft) }() // not there is what is wanted
-	if err := errors.Join(f.Chmod(0o600), f.Close()); err != nil {
-		return c, place.cantCreate(err)
+	defer func() {
+		_ = os.Remove(draft) // not there is what is wanted
+		err = errors.Join(err, lock.Close())
+	}()
+	// Who had the draft before may have put it in place meanwhile.
+	if err := place.vacant(db.path); err != nil {
+		return c, err
 	}
 	fault.Here("backup", "begun")
 	if err := db.copyPages(ctx, draft); err != nil {
@@ -53,8 +56,100 @@ func (db *DB) Backup(ctx context.Context, to string) (c store.Copied, err error)
 	return c, place.putInPlace(draft)
 }
 
+// vacant is an error when the place is none for a new file.
+func (db *DB) vacant(original string) error {
+	info, err := os.Lstat(db.path)
+	switch {
+	case err == nil:
+		if here, err := os.Stat(original); err == nil && os.SameFile(info, here) {
+			return &store.FileError{Path: db.path, Err: store.ErrReadOnly, Detail: "it is the database itself", Hint: "name a file that is not there yet"}
+		}
+		return db.taken()
+	case errors.Is(err, os.ErrNotExist):
+		dir := filepath.Dir(db.path)
+		if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
+			return &store.FileError{Path: db.path, Err: store.ErrReadOnly, Detail: "its directory does not exist", Hint: "make it with: mkdir -p " + dir}
+		}
+	}
+	return nil // what else is wrong is said by who makes the draft
+}
+
 func (db *DB) taken() error {
 	return &store.FileError{Path: db.path, Err: store.ErrReadOnly, Detail: "it is there already", Hint: "name a file that is not there yet"}
+}
+
+// ownDraft makes an empty draft and locks it, so that two backups to one place
+// don't write into one file, and one that was killed is told from one at work.
+// The engine opens the draft without locks of its own; these would be lost
+// with the first descriptor of it that is closed.
+func (db *DB) ownDraft(draft string) (*os.File, error) {
+	const tries = 100 // each time another backup has ended in between
+	for range tries {
+		f, err := os.OpenFile(draft, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+		if errors.Is(err, os.ErrExist) {
+			if err := db.clearDraft(draft); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if err != nil {
+			return nil, db.cantCreate(err)
+		}
+		mine, err := lockedAs(f, draft)
+		if err == nil && mine {
+			if err = f.Chmod(0o600); err == nil { // whatever the umask
+				return f, nil
+			}
+			err = errors.Join(err, os.Remove(draft))
+		}
+		if err = errors.Join(err, f.Close()); err != nil {
+			return nil, db.cantCreate(err)
+		}
+	}
+	return nil, db.underWay()
+}
+
+// clearDraft removes a draft that nobody is at work on.
+func (db *DB) clearDraft(draft string) error {
+	f, err := os.OpenFile(draft, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return &store.FileError{Path: db.path, Err: store.ErrReadOnly, Detail: draft + " is in the way: " + pathReason(err), Hint: "remove it, or name another file"}
+	}
+	defer f.Close()
+	mine, err := lockedAs(f, draft)
+	switch {
+	case errors.Is(err, unix.EWOULDBLOCK):
+		return db.underWay()
+	case err == nil && mine:
+		err = os.Remove(draft)
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return db.cantCreate(err)
+	}
+	return nil
+}
+
+// lockedAs locks a file and says whether it is still the one of that name.
+func lockedAs(f *os.File, name string) (bool, error) {
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return false, err
+	}
+	open, err := f.Stat()
+	if err != nil {
+		return false, err
+	}
+	named, err := os.Lstat(name)
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil && os.SameFile(open, named), err
+}
+
+func (db *DB) underWay() error {
+	return &store.FileError{Path: db.path, Err: store.ErrReadOnly, Detail: "another backup to it is under way", Hint: "wait for that one, or name another file"}
 }
 
 // copyPages copies within one read transaction, so that what others write
@@ -107,20 +202,37 @@ func (db *DB) examine(ctx context.Context, draft string) (c store.Copied, err er
 	if err != nil {
 		return c, err
 	}
-	copied := &DB{path: draft, now: db.now, wait: db.wait, readers: pool}
+	copied := &DB{path: draft, now: db.now, wait: db.wait, readers: pool, inode: db.inode}
 	defer func() { err = errors.Join(err, copied.Close()) }()
-	if copied.reader, err = pool.Conn(ctx); err != nil {
+	conn, err := pool.Conn(ctx)
+	if err != nil {
 		return c, err
 	}
+	copied.reader = stoppable{conn, ctx}
 	h, err := copied.Check(ctx)
 	if err != nil {
 		return c, err
 	}
 	if !h.Sound() {
-		return c, &store.FileError{Path: db.path, Err: store.ErrDamaged, Detail: "the copy is not sound: " + append(h.Integrity, h.Faults...)[0], Hint: "run: batchq doctor"}
+		return c, &store.FileError{Path: db.path, Err: store.ErrDamaged, Detail: "the copy is not sound: " + append(h.Integrity, h.Faults...)[0], Hint: "batchq doctor says all that is wrong, and doctor --fix mends what can be mended"}
 	}
 	st, err := copied.Stats(ctx)
 	return store.Copied{Bytes: sizeOf(draft), Items: h.Items, Runs: st.Runs}, err
+}
+
+// stoppable is a connection whose questions end with ctx: to examine a large
+// copy takes long, and a person who stops it does not want to wait.
+type stoppable struct {
+	connection
+	ctx context.Context
+}
+
+func (s stoppable) QueryContext(_ context.Context, query string, args ...any) (*sql.Rows, error) {
+	return s.connection.QueryContext(s.ctx, query, args...)
+}
+
+func (s stoppable) QueryRowContext(_ context.Context, query string, args ...any) *sql.Row {
+	return s.connection.QueryRowContext(s.ctx, query, args...)
 }
 
 // putInPlace moves a draft to the path, where nothing may be yet, for good.

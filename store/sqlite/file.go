@@ -129,6 +129,21 @@ func alignSideFiles(path string) {
 	}
 }
 
+// foldAfter says how long the log may become before a commit folds it in: what
+// the engine takes by itself (4 MB), but no more than a quarter of what the
+// device has left. A log that has taken all the room can't be folded in any
+// more when the file has to grow for that, and then nothing goes on.
+func foldAfter(path string) string {
+	const usual, page = 1000, 4096
+	pages := int64(usual)
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(filepath.Dir(path), &st); err == nil {
+		room := int64(st.Bavail)*st.Bsize + sizeOf(path+"-wal") // which is used again
+		pages = max(min(room/4/page, usual), 1)
+	}
+	return fmt.Sprintf("wal_autocheckpoint(%d)", pages)
+}
+
 func (db *DB) cantCreate(err error) error {
 	kind := store.ErrReadOnly
 	hint := "check the owner and mode of its directory"

@@ -14,25 +14,15 @@ import (
 
 // Files says how the database lies on its device.
 func (db *DB) Files() (f store.Files, err error) {
-	info, err := os.Stat(db.path)
-	if err != nil {
-		return f, db.cantCreate(err)
-	}
-	owner := ownerOf(info)
 	for _, path := range db.companions() {
-		info, err := os.Lstat(path)
-		if errors.Is(err, os.ErrNotExist) {
-			continue
-		}
+		faults, err := db.FileFaults(path)
 		if err != nil {
-			return f, db.cantCreate(err)
+			return f, err
 		}
-		for _, wrong := range wrongs(info, owner) {
-			f.Faults = append(f.Faults, path+" "+wrong)
-		}
+		f.Faults = append(f.Faults, faults...)
 	}
 	f.Notes = append(f.Notes, db.device()...)
-	if large := sizeOf(db.path + "-wal"); large > largeLog || large > keptLog && large > info.Size() {
+	if large := sizeOf(db.path + "-wal"); large > largeLog || large > keptLog && large > sizeOf(db.path) {
 		f.Notes = append(f.Notes, fmt.Sprintf("the log beside the database has %d MB: it can't be folded in while somebody reads without an end", large>>20))
 		f.Others = openBy(db.path)
 	}
@@ -68,36 +58,42 @@ func wrongs(info os.FileInfo, owner uint32) (all []string) {
 	return all
 }
 
-// mendFiles gives the files the mode and the owner that they should have, as
-// far as we may. By their names: a descriptor that is closed would take the
-// engine's locks with it.
-func (db *DB) mendFiles() (n int64, err error) {
+// FileFaults says what is wrong with the mode and owner of a file that lies
+// beside the database and belongs to it.
+func (db *DB) FileFaults(path string) ([]string, error) {
 	info, err := os.Stat(db.path)
 	if err != nil {
-		return 0, db.cantCreate(err)
+		return nil, db.cantCreate(err)
 	}
-	owner := ownerOf(info)
-	for _, path := range db.companions() {
-		if MendFile(path, owner) {
-			n++
-		}
+	beside, err := os.Lstat(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil // gone meanwhile
 	}
-	return n, nil
+	if err != nil {
+		return nil, db.cantCreate(err)
+	}
+	var all []string
+	for _, wrong := range wrongs(beside, ownerOf(info)) {
+		all = append(all, path+" "+wrong)
+	}
+	return all, nil
 }
 
-// MendFile gives one file of a database its mode and owner, and says whether
-// that was needed and succeeded.
-func MendFile(path string, owner uint32) bool {
-	info, err := os.Lstat(path)
-	if err != nil || !info.Mode().IsRegular() || len(wrongs(info, owner)) == 0 {
+// MendFile gives such a file its mode and owner, and says whether that was
+// needed and succeeded. It goes by the name: a descriptor of the database that
+// is closed would take the engine's locks with it.
+func (db *DB) MendFile(path string) bool {
+	faults, err := db.FileFaults(path)
+	info, statErr := os.Lstat(path)
+	if err != nil || statErr != nil || len(faults) == 0 || !info.Mode().IsRegular() {
 		return false
 	}
-	if ownerOf(info) != owner {
-		_ = os.Lchown(path, int(owner), -1) // only root may: the check that follows says what is left
+	if own, err := os.Stat(db.path); err == nil && ownerOf(own) != ownerOf(info) {
+		_ = os.Lchown(path, int(ownerOf(own)), -1) // only root may: the look that follows says what is left
 	}
 	_ = os.Chmod(path, info.Mode().Perm()&fileMode)
-	info, err = os.Lstat(path)
-	return err == nil && len(wrongs(info, owner)) == 0
+	faults, err = db.FileFaults(path)
+	return err == nil && len(faults) == 0
 }
 
 // Where a device begins to be full.

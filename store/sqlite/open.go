@@ -215,7 +215,7 @@ func (db *DB) connect(ctx context.Context, migrate bool) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", db.path, err)
 	}
-	db.pool, err = sql.Open("sqlite", dsn(db.path, "rw", "busy_timeout(50)", "synchronous(FULL)"))
+	db.pool, err = sql.Open("sqlite", dsn(db.path, "rw", "busy_timeout(50)", "synchronous(FULL)", foldAfter(db.path)))
 	if err != nil {
 		return db.outward("opening", err)
 	}

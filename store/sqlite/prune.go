@@ -45,7 +45,9 @@ func (db *DB) Sweep(ctx context.Context, keep map[string]time.Duration) (store.P
 	// Where it stands is no more than a hint: a power cut may forget it.
 	durable := synced
 	if len(f.ids) == 0 {
-		durable = unsynced
+		if durable = unsynced; p.After == 0 && !f.More {
+			return f.Pruned, nil // it stands where it stood
+		}
 	}
 	err = db.write(ctx, "prune", durable, func(t *tx) error {
 		f.Done, f.Dropped = 0, 0

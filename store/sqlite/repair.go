@@ -28,9 +28,12 @@ func (db *DB) Repair(ctx context.Context) (mended []string, err error) {
 			return mended, err
 		}
 	}
-	n, err := db.mendFiles()
-	say("files given their mode and owner", n)
-	return mended, err
+	for _, path := range db.companions() {
+		if db.MendFile(path) {
+			mended = append(mended, path+" is its owner's alone")
+		}
+	}
+	return mended, nil
 }
 
 // mend is one kind of fault and its cure.

@@ -250,7 +250,7 @@ func TestRepair_Files(t *testing.T) {
 			t.Error(f.Faults)
 		}
 	}
-	if mended := repair(t, db); !strings.Contains(mended, "files given their mode and owner: ") {
+	if mended := repair(t, db); !strings.Contains(mended, " is its owner's alone") {
 		t.Error(mended)
 	}
 	if f := files(); len(f.Faults) > 0 {

@@ -1,0 +1,80 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"batchq/store"
+)
+
+// Of several backups to one file one wins, whole, and the others say why not.
+func TestBackup_TwoAtOnce(t *testing.T) {
+	db := openFresh(t)
+	ballast(t, db)
+	dir := t.TempDir()
+	var won atomic.Int32
+	var all sync.WaitGroup
+	for range 4 {
+		own := openAt(t, db.Path())
+		all.Go(func() {
+			_, err := own.Backup(context.Background(), dir+"/copy")
+			switch {
+			case err == nil:
+				won.Add(1)
+			case !strings.Contains(err.Error(), "another backup to it is under way") && !strings.Contains(err.Error(), "it is there already"):
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if won.Load() != 1 || filesIn(t, dir) != "copy" {
+		t.Errorf("%d won; files: %s", won.Load(), filesIn(t, dir))
+	}
+	sound(t, openAt(t, dir+"/copy"))
+}
+
+// A draft at which somebody is at work is left alone; what cannot be a draft too.
+func TestBackup_Draft(t *testing.T) {
+	db := openFresh(t)
+	add(t, db, "a")
+	dir := t.TempDir()
+	lock, err := (&DB{path: dir + "/copy"}).ownDraft(dir + "/.copy.new")
+	noError(t, err)
+	_, err = db.Backup(context.Background(), dir+"/copy")
+	if err == nil || !strings.Contains(err.Error(), "another backup to it is under way") || filesIn(t, dir) != ".copy.new" {
+		t.Errorf("got %v; files: %s", err, filesIn(t, dir))
+	}
+	noError(t, lock.Close()) // as if it had been killed
+	noError(t, os.Symlink("elsewhere", dir+"/.other.new"))
+	_, err = db.Backup(context.Background(), dir+"/other")
+	if err == nil || !strings.Contains(err.Error(), "is in the way") {
+		t.Errorf("got %v", err)
+	}
+	noError(t, os.Remove(dir+"/.other.new"))
+	_, err = db.Backup(context.Background(), dir+"/copy")
+	noError(t, err)
+	if got := filesIn(t, dir); got != "copy" {
+		t.Errorf("files: %s", got)
+	}
+}
+
+// Where it can't go is said in words of its own.
+func TestBackup_NoPlace(t *testing.T) {
+	db := openFresh(t)
+	for path, want := range map[string]string{
+		db.Path():                      "it is the database itself",
+		t.TempDir() + "/missing/copy":  "its directory does not exist",
+		t.TempDir() + "/missing/copy/": "its directory does not exist",
+	} {
+		_, err := db.Backup(context.Background(), path)
+		fe, ok := errors.AsType[*store.FileError](err)
+		if !ok || fe.Detail != want || fe.Hint == "" {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
