@@ -99,7 +99,7 @@ func runDoctor(ctx context.Context, a *app, o *doctorOptions) (err error) {
 }
 
 // wayOut is what there is to do about a damaged file.
-const wayOut = "copy the file and its -wal away first; then restore a backup (without the old -wal and -shm), or save what can be read: sqlite3 OLD .recover | sqlite3 NEW"
+const wayOut = "copy the file and its -wal away first; then restore a backup (without the old -wal and -shm), or save what can be read with sqlite3's .recover (https://sqlite.org/recovery.html)"
 
 // beyondHelp adds the way out to the error of a file that can't be read.
 func beyondHelp(err error) error {

@@ -55,6 +55,8 @@ type step struct {
 	meanwhile func(*site, *started)
 	// only are beginnings of the moments at which it is killed; nil: at all.
 	only []string
+	// damaged: the database is not sound until it is through.
+	damaged bool
 	// anew: it asks for what is done already to be done once more.
 	anew bool
 }
@@ -128,7 +130,7 @@ func (c cell) suffer(t *testing.T, clean played) (out played) {
 			s.expectOneOf(r, st)
 			continue
 		}
-		before = append(before, s.autopsy())
+		before = append(before, s.autopsy(st))
 		for tries := 1; !slices.Contains(st.through(), r.code); tries++ {
 			if tries > 5 {
 				s.Fatalf("batchq %s is not through after %d tries: %s", strings.Join(st.args, " "), tries, r)
@@ -182,16 +184,34 @@ func (s *site) expectOneOf(r result, st step) {
 	}
 }
 
-// autopsy looks at a copy of what a killed command left, so that the next one
-// finds all of it as it lay: the books must balance at any moment. It returns
-// what was recorded as done.
-func (s *site) autopsy() finished {
+// autopsy looks at what a killed command left: the books must balance at any
+// moment. It returns what was recorded as done.
+func (s *site) autopsy(st step) finished {
 	s.Helper()
 	f := finished{keys: map[string]bool{}, from: len(s.lines("log"))}
-	if _, err := os.Stat(s.db); errors.Is(err, fs.ErrNotExist) {
+	copied := s.copied()
+	if copied == "" {
 		return f
 	}
-	dir, err := os.MkdirTemp(s.dir, "autopsy")
+	if r := s.batchq("", "--db", copied, "doctor"); r.code != 0 && !st.damaged {
+		s.Errorf("after the kill: doctor: %s", r)
+	}
+	for _, key := range s.keysIn(copied, "state = 4") {
+		f.keys[key] = true
+	}
+	s.must(os.RemoveAll(filepath.Dir(copied)))
+	return f
+}
+
+// copied is a copy of the database with its log, taken while nobody has it
+// open: to look at it there, so that the next command finds all of it as it
+// lay. "" where there is none.
+func (s *site) copied() string {
+	s.Helper()
+	if _, err := os.Stat(s.db); errors.Is(err, fs.ErrNotExist) {
+		return ""
+	}
+	dir, err := os.MkdirTemp(s.dir, "copied")
 	s.must(err)
 	for _, suffix := range []string{"", "-wal"} {
 		data, err := os.ReadFile(s.db + suffix)
@@ -202,20 +222,23 @@ func (s *site) autopsy() finished {
 			s.Fatal(err)
 		}
 	}
-	if r := s.batchq("", "--db", filepath.Join(dir, "q.db"), "doctor"); r.code != 0 {
-		s.Errorf("after the kill: doctor: %s", r)
-	}
-	db, err := sql.Open("sqlite", "file:"+filepath.Join(dir, "q.db"))
+	return filepath.Join(dir, "q.db")
+}
+
+// keysIn lists the keys of a database's items of which a condition is true.
+func (s *site) keysIn(path, condition string) (keys []string) {
+	s.Helper()
+	db, err := sql.Open("sqlite", "file:"+path)
 	s.must(err)
-	rows, err := db.Query("SELECT key FROM item WHERE state = 4")
+	rows, err := db.Query("SELECT key FROM item WHERE " + condition)
 	s.must(err)
 	for rows.Next() {
 		var key []byte
 		s.must(rows.Scan(&key))
-		f.keys[string(key)] = true
+		keys = append(keys, string(key))
 	}
 	s.must(errors.Join(rows.Err(), db.Close()))
-	return f
+	return keys
 }
 
 // looksWell checks the end of a scenario from outside and from inside.
@@ -232,6 +255,12 @@ func (s *site) looksWell(sc *scenario, before []finished) {
 		}
 	}
 	s.tidy()
+	s.noDraft()
+}
+
+// noDraft checks that nothing hidden is left of what was begun and given up.
+func (s *site) noDraft() {
+	s.Helper()
 	hidden, err := filepath.Glob(filepath.Join(s.dir, ".*"))
 	s.must(err)
 	for _, path := range hidden {

@@ -301,5 +301,48 @@ func scenarios() []*scenario {
 			{args: words("work j -- ./item.sh"), prepare: (*site).older, only: []string{"migrate"}},
 		},
 		totals: map[string]int{"done": 3},
+	}, {
+		name: "Prune",
+		steps: []step{
+			{args: words("enqueue j"), stdin: lines("a1", "a2", "f1"), only: []string{}},
+			{args: words("work j --wait --backoff-base 10ms -- ./item.sh"), only: []string{}},
+			{args: words("enqueue k"), stdin: lines("a3", "a4"), only: []string{}},
+			{args: words("drop --job k"), only: []string{}},
+			{args: words("prune --older-than 1ms"), ends: []int{0}},
+		},
+		totals: map[string]int{},
+	}, {
+		name:  "Sweep",
+		files: map[string]string{"batchq.toml": "[jobs.j]\nkeep_done = \"1ms\"\ncommand = [\"./item.sh\", \"{key}\"]\n"},
+		steps: []step{
+			{args: words("enqueue j"), stdin: lines("a1", "a2"), only: []string{}},
+			{args: words("work j"), only: []string{"prune"}},
+			{args: words("enqueue j"), stdin: lines("b1"), only: []string{}},
+			{args: words("work j"), ends: []int{0, 3}, only: []string{"prune"}},
+		},
+		totals: map[string]int{"dead": 1}, spare: 1,
+	}, {
+		name: "Backup",
+		steps: []step{
+			{args: words("enqueue j"), stdin: lines("a1", "b1", "a2"), only: []string{}},
+			{args: words("work j --limit 2 -- ./item.sh"), ends: []int{3}, only: []string{}},
+			// Killed after it was put in its place the copy is whole, and is not made twice.
+			{args: words("backup copy.db"), ends: []int{0, 1}},
+			{args: words("doctor --db copy.db"), only: []string{}},
+			{args: words("work j -- ./item.sh"), only: []string{}},
+		},
+		totals: map[string]int{"done": 2, "dead": 1},
+	}, {
+		name: "Fix",
+		steps: []step{
+			{args: words("enqueue j"), stdin: lines("a1", "a2"), only: []string{}},
+			{args: words("doctor --fix"), damaged: true, prepare: func(s *site) {
+				if !s.sql("UPDATE tally SET enqueued = 5, ready = 5; UPDATE book SET last_item = 0; INSERT INTO payload (item, body) VALUES (99, x'00')") {
+					s.Fatal("somebody holds the database")
+				}
+			}},
+			{args: words("work j -- ./item.sh"), only: []string{}},
+		},
+		totals: map[string]int{"done": 2},
 	}}
 }

@@ -48,6 +48,9 @@ import (
 //	72 mosquito#167         lanes_queues_test.go TestLanes_NoProducerStarvesAnother
 //	74 graphile/worker#99   lanes_queues_test.go TestLanes_OneSlowOfAHundred
 //	77 sidekiq#6481         queues_more_test.go TestQueues_RequeueBesideAWorker
+//	82 bull#2309            queues_upkeep_test.go TestQueues_PruneGoesByTheEnd, storetest prune.go
+//	83 pg-boss#521          queues_upkeep_test.go TestQueues_PruneLeavesWhatWaits
+//	85 (caps of others)     queues_upkeep_test.go TestQueues_DeadStay
 //	87 pg-boss              queues_more_test.go TestQueues_LaterIsNoBacklog
 
 // delayed selects delayed items; limit 0 is all of them.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -174,6 +175,9 @@ func (a *app) around(ctx context.Context, db *sqlite.DB, s *store.Story) (out re
 	if cfg.Path != "" {
 		out.NoJob = cfg.Path + " does not name it"
 	}
+	if g := s.Grip; g != nil && g.Run.ID != 0 && g.Run.Ended.IsZero() {
+		maps.Copy(out.Life, aliveAmong(db.Path(), []store.RunInfo{g.Run})) // it is known better: whether it is of another copy
+	}
 	if g := s.Grip; g != nil && g.Orphan != nil && s.Item.State == jobs.Running {
 		out.Remains = remainsOf(ctx, *g.Orphan)
 	}
@@ -184,12 +188,12 @@ func (a *app) around(ctx context.Context, db *sqlite.DB, s *store.Story) (out re
 // is a part of the story and no reason to keep the rest of it back.
 func remainsOf(ctx context.Context, o store.Orphan) *report.Remains {
 	left, err := lease.LookAt(ctx, o)
-	out := &report.Remains{Booted: left.Booted, Foreign: left.Foreign, Elsewhere: left.Elsewhere, Within: left.Within}
+	out := &report.Remains{Booted: left.Booted, Elsewhere: left.Elsewhere, Within: left.Within}
 	if err != nil {
 		out.Failed = err.Error()
 	}
 	for _, p := range left.Processes {
-		out.Processes = append(out.Processes, report.Process{PID: p.PID, Name: p.Name, Reason: p.Reason})
+		out.Processes = append(out.Processes, report.Process{PID: p.PID, Name: p.Name, Doubtful: p.Doubtful, Reason: p.Reason})
 	}
 	return out
 }

@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"errors"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -11,13 +12,12 @@ import (
 )
 
 // Remains is what a dead run left behind of one item, as it is seen from this
-// process. At most one field says why nothing could be looked for.
+// process. At most one of Booted, Elsewhere and Within is true.
 type Remains struct {
-	// Processes live and belong to it. Reason says why this process may not end
-	// one of them; "" where it may.
+	// Processes live and belong to it, or may. Reason says why no run of this
+	// process's user would end one of them; "" where it would.
 	Processes []handler.Process
 	Booted    bool // nothing survives a boot, and there was one since
-	Foreign   bool // its run had another copy of the database open: not to be touched
 	Elsewhere bool // it began in another pid namespace, in which nobody can be asked from here
 	Within    bool // this process is itself a part of it
 }
@@ -31,29 +31,38 @@ func LookAt(ctx context.Context, o store.Orphan) (r Remains, err error) {
 	}
 	switch {
 	case o.Owner.BootID != me.BootID:
-		r.Booted = true
-		return r, nil
-	case o.Owner.Foreign:
-		r.Foreign = true
-		return r, nil
+		return Remains{Booted: true}, nil
 	case o.Owner.PIDNS != me.PIDNS:
-		r.Elsewhere = true
-		return r, nil
+		return Remains{Elsewhere: true}, nil
 	}
-	sought := handler.Orphan{Mark: mark(o.Owner.Token, o.Item, o.Attempt), PID: o.PID, Start: o.PIDStart}
-	r.Within = within(sought)
+	sought := []handler.Orphan{{Mark: mark(o.Owner.Token, o.Item, o.Attempt), PID: o.PID, Start: o.PIDStart,
+		Run: handler.RunProcess{PID: o.Owner.PID, Session: o.Owner.Session, Begun: max(o.Owner.PIDStart, handler.StartedAgo(o.Age+time.Second))}}}
+	if within(sought[0]) {
+		return Remains{Within: true}, nil
+	}
 	// Twice, as the rescuer does: what executes a new program at the moment of
 	// the first look shows no mark.
-	alive, err := seen(ctx, []handler.Orphan{sought})
+	alive, err := seen(ctx, sought)
 	if err != nil || len(alive) == 0 {
 		return r, err
 	}
-	r.Processes, err = handler.Survivors([]handler.Orphan{sought})
+	r.Processes, err = handler.Survivors(sought)
 	for i := range r.Processes {
-		p := &r.Processes[i]
-		if p.Reason == "" && errors.Is(unix.Kill(p.PID, 0), unix.EPERM) {
-			p.Reason = "it is another user's"
-		}
+		r.Processes[i].Reason = spared(&r.Processes[i], o.Owner.Foreign)
 	}
 	return r, err
+}
+
+// spared says why a process is not ended, as far as that can be told without
+// trying.
+func spared(p *handler.Process, foreign bool) string {
+	switch {
+	case foreign:
+		return "it is at work for another copy of this database"
+	case p.Doubtful:
+		return "it may be another's: end it yourself if it belongs to the item"
+	case errors.Is(unix.Kill(p.PID, 0), unix.EPERM):
+		return "it is another user's"
+	}
+	return p.Reason
 }

@@ -286,6 +286,14 @@ func (r *Run) stays(o store.Orphan, level jobs.NoteLevel, text string) {
 	}
 }
 
+// traces is all by which the processes of an orphan are found.
+func traces(o store.Orphan) handler.Orphan {
+	// The second is for what the clock was corrected by meanwhile.
+	begun := max(o.Owner.PIDStart, handler.StartedAgo(o.Age+time.Second))
+	return handler.Orphan{Mark: mark(o.Owner.Token, o.Item, o.Attempt), PID: o.PID, Start: o.PIDStart,
+		Run: handler.RunProcess{PID: o.Owner.PID, Session: o.Owner.Session, Begun: begun}}
+}
+
 // endProcesses ends what the orphans left on this host. Those of which
 // nothing is left are settled first, and each of the others by itself: one
 // that ignores TERM keeps no other waiting.
@@ -295,8 +303,7 @@ func (r *Run) endProcesses(ctx context.Context, orphans []store.Orphan) (left in
 	}
 	marks := make([]handler.Orphan, len(orphans))
 	for i, o := range orphans {
-		marks[i] = handler.Orphan{Mark: mark(o.Owner.Token, o.Item, o.Attempt), PID: o.PID, Start: o.PIDStart,
-			Run: handler.RunProcess{PID: o.Owner.PID, Session: o.Owner.Session, Begun: max(o.Owner.PIDStart, handler.StartedAgo(o.Age+time.Second))}}
+		marks[i] = traces(o)
 	}
 	alive, err := seen(ctx, marks)
 	if ctx.Err() != nil {

@@ -31,8 +31,8 @@ type Health struct {
 // HealthRun is a run that has not written its end, and what it holds.
 type HealthRun struct {
 	RunStats
-	DatabaseSchema int   `json:"database_schema"` // which its batchq knew
-	Foreign        bool  `json:"foreign"`         // of the file of which this one is a copy
+	DatabaseSchema int   `json:"schema"`  // which its batchq knew
+	Foreign        bool  `json:"foreign"` // of the file of which this one is a copy
 	Claimed        int64 `json:"claimed"`
 	Running        int64 `json:"running"`
 }

@@ -91,9 +91,10 @@ type LeftBy struct {
 
 // Process is one process.
 type Process struct {
-	PID    int    `json:"pid"`
-	Name   string `json:"name"`
-	Reason string `json:"reason"` // why it can't be ended from here; "" when it can
+	PID      int    `json:"pid"`
+	Name     string `json:"name"`
+	Doubtful bool   `json:"doubtful"` // it may be a stranger's
+	Reason   string `json:"reason"`   // why no run ends it; "" when one would
 }
 
 // ShowAttempt is one attempt. What succeeded leaves no more than its times.
@@ -138,7 +139,6 @@ type Around struct {
 type Remains struct {
 	Processes []Process
 	Booted    bool   // there was a boot since: nothing is left
-	Foreign   bool   // it belongs to another copy of the database
 	Elsewhere bool   // in another pid namespace
 	Within    bool   // who asks is a part of it
 	Failed    string // why looking was not possible
@@ -204,9 +204,9 @@ func heldBy(s *store.Story, a Around) *HeldBy {
 	if o := g.Orphan; o != nil {
 		out.LeftBy = &LeftBy{Run: o.Owner.ID, Processes: []Process{}}
 		if r := a.Remains; r != nil {
-			out.LeftBy.Looked = !r.Foreign && !r.Elsewhere && r.Failed == ""
+			out.LeftBy.Looked = !r.Elsewhere && r.Failed == ""
 			for _, p := range r.Processes {
-				out.LeftBy.Processes = append(out.LeftBy.Processes, Process{p.PID, escapeInvalid(p.Name), escapeInvalid(p.Reason)})
+				out.LeftBy.Processes = append(out.LeftBy.Processes, Process{p.PID, escapeInvalid(p.Name), p.Doubtful, escapeInvalid(p.Reason)})
 			}
 		}
 	}

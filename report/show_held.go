@@ -98,7 +98,10 @@ func (t *telling) lapsed() []Why {
 func (t *telling) runDead(which, what string) Why {
 	r := &t.Grip.Run
 	state := "is dead"
-	if t.life(r) == Ended {
+	switch {
+	case r.Foreign:
+		state = "worked another copy of this database"
+	case t.life(r) == Ended:
 		state = "has ended"
 	}
 	w := why(whyRunDead, "run %d (pid %d), %s%s: %s", r.ID, r.PID, which, state, what)
@@ -137,7 +140,11 @@ func (t *telling) leftBehind(o *store.Orphan) []Why {
 	if o.Owner.ID != 0 {
 		owner = fmt.Sprintf("run %d, which started it,", o.Owner.ID)
 	}
-	w := why(whyLeft, "%s is dead, and run %d has taken over attempt %d, begun at %s: ", owner, g.Run.ID, t.Item.Attempt, Moment(g.Slot.Since, t.now))
+	state := "is dead"
+	if o.Owner.Foreign {
+		state = "worked another copy of this database"
+	}
+	w := why(whyLeft, "%s %s, and run %d has taken over attempt %d, begun at %s: ", owner, state, g.Run.ID, t.Item.Attempt, Moment(g.Slot.Since, t.now))
 	w.Since = maybe(g.Slot.Since)
 	if o.Owner.ID != 0 {
 		w.Run = &o.Owner.ID
@@ -149,9 +156,6 @@ func (t *telling) leftBehind(o *store.Orphan) []Why {
 		w.Hints = []Hint{drop}
 	case left.Failed != "":
 		w.Text += "what it left behind can't be looked for: " + left.Failed
-		w.Hints = []Hint{drop}
-	case left.Foreign:
-		w.Text += "that was a run of another copy of this database, of which nothing is touched from here"
 		w.Hints = []Hint{drop}
 	case left.Elsewhere && o.Policy.Timeout <= 0:
 		w.Text += "it began in another pid namespace, where nobody can be asked from here, and has no timeout: it stays held until a person drops it"
@@ -181,11 +185,14 @@ const processName = 40
 // process is one that lives and keeps an item held.
 func (t *telling) process(p Process) Why {
 	w := why(whyProcess, "process %d (%s) lives", p.PID, Short(p.Name, processName))
+	if p.Doubtful {
+		w.Text = fmt.Sprintf("process %d (%s), which may belong to it, lives", p.PID, Short(p.Name, processName))
+	}
 	if p.Reason == "" {
 		w.Text += ": a run that looks ends it"
 		return w
 	}
-	w.Text += " and can't be ended from here: " + Short(p.Reason, reasonShown)
+	w.Text += " and is not ended from here: " + Short(p.Reason, reasonShown)
 	w.Hints = []Hint{{To: "to end it, as who may", Command: fmt.Sprintf("kill %d", p.PID)}}
 	return w
 }

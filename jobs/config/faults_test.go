@@ -45,7 +45,6 @@ func TestParse_Faults(t *testing.T) {
 		{"handler in defaults", "[defaults]\nshell = 's'\n", "2: defaults.shell: unknown key here: it belongs in [jobs.NAME]"},
 		{"batch in a job", job + "batch = 5\n", "3: jobs.a.batch: unknown key here: it belongs in [defaults]"},
 		{"a job's key at the top", "timeout = '1h'\n", "1: timeout: unknown key here: it belongs in [defaults] or [jobs.NAME]"},
-		{"later feature", job + "keep_done = '90d'\n", "3: jobs.a.keep_done: unknown key"},
 
 		// Types.
 		{"string", "database = 3\n", "1: database: is an integer: want a string"},

@@ -277,3 +277,17 @@ func TestFiles_NearlyFull(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 }
+
+// A log that grows behind a reader is a note.
+func TestFiles_LargeLog(t *testing.T) {
+	db := openFresh(t)
+	reader := raw(t, db.Path())
+	execute(t, reader, "BEGIN", "SELECT count(*) FROM item")
+	ballast(t, db)
+	f, err := db.Files()
+	noError(t, err)
+	if len(f.Faults) > 0 || !strings.Contains(strings.Join(f.Notes, "\n"), "the log beside the database has 20 MB: ") {
+		t.Errorf("%+v", f)
+	}
+	execute(t, reader, "ROLLBACK")
+}

@@ -85,7 +85,8 @@ type telling struct {
 // all reads every part; inode is the file that we have open.
 func (t *telling) all(inode string) error {
 	for _, part := range []func() error{
-		t.itself, t.attempts, t.around,
+		t.itself, t.attempts,
+		func() error { return t.around(inode) },
 		func() error { return t.grip(inode) }, // has its slot from around
 		t.spec, t.line, t.successor, t.flow,
 	} {
@@ -253,13 +254,19 @@ func (t *telling) successor() error {
 }
 
 // around reads what is in flight, and who is at work.
-func (t *telling) around() error {
+func (t *telling) around(inode string) (err error) {
 	var all store.Stats
 	if err := t.slots(&all); err != nil {
 		return err
 	}
 	if err := t.runs(&all); err != nil {
 		return err
+	}
+	for i := range all.Runs {
+		// Again, for whether it is of another copy of this file.
+		if all.Runs[i], err = t.run(all.Runs[i].ID, inode); err != nil {
+			return err
+		}
 	}
 	t.out.Slots, t.out.Runs = all.Slots, all.Runs
 	if t.out.Item.Crashes == 0 {

@@ -57,6 +57,7 @@ func Run(t *testing.T, fresh Fresh) {
 		{"Select", selectCases},
 		{"Report", reportCases},
 		{"Runs", runCases},
+		{"Story", storyCases},
 		{"Prune", pruneCases},
 		{"Sweep", sweepCases},
 		{"PruneRuns", pruneRunsCases},

@@ -1,0 +1,195 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"batchq/jobs"
+	"batchq/store"
+)
+
+// told are the stories of all items, by id, from one handle.
+func told(t *testing.T, db *DB) (stories []*store.Story) {
+	t.Helper()
+	items, err := db.Items(t.Context(), store.Selection{})
+	noError(t, err)
+	for _, it := range items {
+		got, err := db.Story(t.Context(), store.Naming{ID: it.ID})
+		noError(t, err)
+		if got.Story == nil {
+			t.Fatalf("item %d has no story", it.ID)
+		}
+		stories = append(stories, got.Story)
+	}
+	return stories
+}
+
+// nobodyLives lets a file be migrated that has a run of an older batchq in it.
+func nobodyLives(string, store.RunInfo) bool { return false }
+
+// The story of one item among a million costs what hangs on that item: each
+// search goes by an index, in one snapshot.
+func TestStory_Plans(t *testing.T) {
+	db := openWith(t, older(t), Options{Now: noon, Migrate: true, Lives: nobodyLives}) // an item in each state
+	execute(t, raw(t, db.Path()), "UPDATE item SET crashes = 1", "UPDATE slot SET orphan = 1")
+	names := []store.Naming{{Job: "pos", Key: []byte("ready")}, {Job: "pos", Key: []byte("ready"), Scope: new("")}, {Job: "pos", Key: []byte("none")}}
+	for _, s := range told(t, db) {
+		names = append(names, store.Naming{ID: s.Item.ID})
+	}
+	asked := map[string]bool{}
+	db.reader = recorder{db.reader, asked} // the report's connection is open by now
+	for _, n := range names {
+		_, err := db.Story(t.Context(), n)
+		noError(t, err)
+	}
+	// Those that only run with an orphan are asked too, or this shows nothing.
+	for _, part := range []string{"FROM slot s JOIN item i ON i.id = s.item JOIN job j", "i.crashes > 0", "state <> 6", "FROM tally t"} {
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(asked)), func(s string) bool { return strings.Contains(s, part) }) {
+			t.Fatalf("no statement has %q: the walk has lost its way", part)
+		}
+	}
+	for s := range asked {
+		if strings.HasPrefix(s, "PRAGMA") {
+			continue
+		}
+		for _, step := range plansOf(t, db, s) {
+			if wholeTable.MatchString(step) || strings.Contains(step, "AUTOMATIC") {
+				t.Errorf("%q\nin %s", step, s)
+			}
+		}
+	}
+	for part, want := range map[string]string{
+		"FROM tally t":            "SEARCH i USING COVERING INDEX item_key (job=? AND scope=? AND key=?)",
+		"(rank, id) < ":           "SEARCH item USING COVERING INDEX item_ready (job=? AND rank<?)",
+		"FROM attempt":            "SEARCH attempt USING PRIMARY KEY (item=?)",
+		"length(body)":            "SEARCH payload USING INTEGER PRIMARY KEY (rowid=?)",
+		"SELECT id FROM item IND": "SEARCH item USING COVERING INDEX item_key (job=? AND scope=? AND key=?)",
+	} {
+		found := false
+		for s := range asked {
+			if strings.Contains(s, part) {
+				found = true
+				if steps := plansOf(t, db, s); !slices.ContainsFunc(steps, func(step string) bool {
+					return strings.Contains(strings.ReplaceAll(step, "COVERING ", ""), strings.ReplaceAll(want, "COVERING ", ""))
+				}) {
+					t.Errorf("want %q in\n%s\nof %s", want, strings.Join(steps, "\n"), s)
+				}
+			}
+		}
+		if !found {
+			t.Errorf("no statement has %q", part)
+		}
+	}
+}
+
+// snapshots counts how often a report begins to read.
+type snapshots struct {
+	connection
+	n *int
+}
+
+func (s snapshots) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	if strings.HasPrefix(query, "BEGIN") {
+		*s.n++
+	}
+	return s.connection.ExecContext(ctx, query, args...)
+}
+
+func TestStory_OneSnapshot(t *testing.T) {
+	db := openFresh(t)
+	add(t, db, "a")
+	told(t, db)
+	n := 0
+	db.reader = snapshots{db.reader, &n}
+	_, err := db.Story(t.Context(), store.Naming{Job: "pos", Key: []byte("a")})
+	noError(t, err)
+	if n != 1 {
+		t.Errorf("it took %d snapshots", n)
+	}
+}
+
+// Who only reads an older file tells the same story, and leaves it as it is.
+func TestStory_Older(t *testing.T) {
+	path := older(t)
+	tell := func(o Options) (lines []string) {
+		t.Helper()
+		o.Now = noon
+		t.Run("open", func(t *testing.T) {
+			for _, s := range told(t, openWith(t, path, o)) {
+				state := s.Item.State
+				if (s.Grip != nil) != (state == jobs.Claimed || state == jobs.Running) || s.IdempotencyKey == "" || state == jobs.Running && (s.Grip.Run.Token != "lives" || s.Grip.Slot == nil) {
+					t.Errorf("item %d: %+v", s.Item.ID, s)
+				}
+				lines = append(lines, fmt.Sprintf("%d %s %s %d %v", s.Item.ID, state, s.IdempotencyKey, len(s.Attempts), s.Grip != nil))
+			}
+		})
+		return lines
+	}
+	before := tell(Options{})
+	if v := versionOf(t, path); v != 1 {
+		t.Fatalf("it was migrated to %d", v)
+	}
+	after := tell(Options{Migrate: true, Lives: nobodyLives})
+	if v := versionOf(t, path); v == 1 {
+		t.Fatal("it was not migrated")
+	}
+	if !slices.Equal(before, after) {
+		t.Errorf("before: %q\nafter: %q", before, after)
+	}
+}
+
+// An older file's orphan, and a run that it does not know to be of another
+// file.
+func TestStory_OlderOrphan(t *testing.T) {
+	path := older(t)
+	t.Run("orphan", func(t *testing.T) {
+		execute(t, raw(t, path), "UPDATE slot SET orphan = (SELECT id FROM run WHERE token = 'died')")
+	})
+	for _, s := range told(t, openWith(t, path, Options{Now: noon})) {
+		if s.Item.State != jobs.Running {
+			continue
+		}
+		o := s.Grip.Orphan
+		if o == nil || o.Owner.Token != "died" || o.Owner.Foreign || s.Grip.Run.Foreign || o.Policy.Timeout == 0 {
+			t.Errorf("%+v", o)
+		}
+		return
+	}
+	t.Error("nothing runs")
+}
+
+// The count of those before one ends where nobody needs to know it better.
+func TestStory_LongLine(t *testing.T) {
+	db := openFresh(t)
+	add(t, db, "first")
+	execute(t, raw(t, db.Path()), fmt.Sprintf(`WITH RECURSIVE n (i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < %d)
+		INSERT INTO item (id, job, scope, key, state, rank, due, created) SELECT i, 1, 1, CAST(i AS BLOB), 0, (SELECT rank FROM item WHERE id = 1), 0, 0 FROM n`, lineCounted+2),
+		fmt.Sprintf("UPDATE tally SET enqueued = %[1]d, ready = %[1]d", lineCounted+2))
+	for id, want := range map[int64]store.Line{1: {}, 2: {Before: 1}, lineCounted + 1: {Before: lineCounted}, lineCounted + 2: {Before: lineCounted, More: true}} {
+		got, err := db.Story(t.Context(), store.Naming{ID: id})
+		noError(t, err)
+		if *got.Story.Line != want {
+			t.Errorf("item %d: %+v, want %+v", id, *got.Story.Line, want)
+		}
+	}
+}
+
+// A spec that can't be read keeps nothing else from who asks.
+func TestStory_UnreadableSpec(t *testing.T) {
+	db := openFresh(t)
+	add(t, db, "a")
+	claim(t, db, register(t, db, "r"), 1)
+	if s := told(t, db)[0]; s.Spec == nil || s.Spec.Policy.Timeout != time.Hour {
+		t.Errorf("%+v", s.Spec)
+	}
+	execute(t, raw(t, db.Path()), `UPDATE policy SET spec = '{"rate": "7/lightyear"}'`, `UPDATE job SET spec = 'not JSON'`)
+	if s := told(t, db)[0]; s.Spec != nil || s.Item.State != jobs.Claimed {
+		t.Errorf("%+v", s.Spec)
+	}
+}
