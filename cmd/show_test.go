@@ -3,6 +3,7 @@ package cmd
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -191,4 +192,58 @@ func TestShow_OnlyLooks(t *testing.T) {
 	if !strings.Contains(r.stderr, "no database at") {
 		t.Error(r)
 	}
+}
+
+// What another user started is named as such by who may not end it.
+func TestShow_HeldByAnotherUsersProcess(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can be somebody else")
+	}
+	s := setup(t)
+	s.must(os.Chmod(filepath.Dir(s.dir), 0o755))
+	for dir := filepath.Dir(s.dir); dir != "/"; dir = filepath.Dir(dir) {
+		info, err := os.Stat(dir)
+		s.must(err)
+		if info.Mode()&1 == 0 {
+			t.Skipf("nobody else may reach %s", dir)
+		}
+	}
+	s.enqueue("j", []string{"a"})
+	p := s.running("work", "j", "--kill-after", "50s", "--", "sh", "-c", "trap '' TERM; echo $$ > pid; while :; do sleep 0.05; done")
+	pid := s.pidIn("pid")
+	s.until("its process is on record", func() bool {
+		doc, _ := s.shows("1")
+		return doc.HeldBy.CommandPID == pid
+	})
+	p.kill()
+	next := s.running("work", "j", "--", "true")
+	s.until("it is taken over", func() bool {
+		doc, _ := s.shows("1")
+		return codes(doc)[0] == "left_behind"
+	})
+	next.kill() // it would end the process
+	// nobody can neither signal it nor read its environment: its group tells of it.
+	const nobody = 65534
+	self, err := os.ReadFile(s.self)
+	s.must(err)
+	own := filepath.Join(s.dir, "batchq")
+	s.must(os.WriteFile(own, self, 0o755))
+	for _, path := range append(s.beside(), s.dir) {
+		s.must(os.Chown(path, nobody, nobody))
+	}
+	c := s.command("show", "1")
+	c.Path = own
+	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	r := s.result(c)
+	s.expect(r, 0, "show")
+	s.wantText(strings.Join(strings.Fields(r.stdout), " "), fmt.Sprintf("- process %d (sh) lives and is not ended from here: it is another user's to end it, as who may: kill %d", pid, pid))
+}
+
+// beside are the database and what lies beside it.
+func (s *site) beside() []string {
+	s.Helper()
+	paths, err := filepath.Glob(s.db + "*")
+	s.must(err)
+	return paths
 }

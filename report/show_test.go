@@ -2,6 +2,7 @@ package report
 
 import (
 	"encoding/json"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -61,7 +62,7 @@ func (s *shown) orphaned(left Remains) {
 }
 
 func TestShow_Why(t *testing.T) {
-	none := store.RunInfo{}
+	none, readme := store.RunInfo{}, readme(t)
 	for _, c := range []struct {
 		name  string
 		state jobs.State
@@ -200,6 +201,9 @@ func TestShow_Why(t *testing.T) {
 					text = c.want[i]
 				}
 				got = append(got, text)
+				if !strings.Contains(readme, "`"+w.Code+"`") {
+					t.Errorf("README.md does not name the code %s", w.Code)
+				}
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -207,6 +211,18 @@ func TestShow_Why(t *testing.T) {
 			checkScreen(t, doc)
 		})
 	}
+}
+
+// readme is what README.md says of show's document.
+func readme(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(text), "\n- `show`: ")
+	part, _, _ := strings.Cut(after, "\n- `")
+	return part
 }
 
 // checkScreen wants whole lines of at most 80 columns that no terminal obeys,

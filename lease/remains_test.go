@@ -1,0 +1,98 @@
+package lease
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"batchq/jobs/handler"
+	"batchq/store"
+)
+
+// looked is what LookAt says of the only orphan of a run.
+func (b *bundle) looked(r *rescuer) Remains {
+	b.Helper()
+	orphans, err := b.db.Orphans(context.Background(), r.Info.ID)
+	b.must(err)
+	if len(orphans) != 1 {
+		b.Fatalf("%d orphans", len(orphans))
+	}
+	left, err := LookAt(context.Background(), orphans[0])
+	b.must(err)
+	return left
+}
+
+// A look names what lives of a dead run's item, and touches nothing of it.
+func TestLookAt(t *testing.T) {
+	b := setup(t)
+	b.enqueue("a")
+	p := b.process(role{Spec: b.spec(`sh -c 'sleep 1000' & ` + holds), Claim: 1, Start: 1})
+	b.until("it runs", func() bool { return strings.Contains(b.log(), "start") })
+	p.kill()
+	r := b.register()
+	_, err := r.own.TakeOver(context.Background(), p.Run, r.Info.ID, store.DeathLock, time.Minute)
+	b.must(err)
+	for range 2 {
+		left := b.looked(r)
+		if left.Booted || left.Elsewhere || left.Within || !slices.ContainsFunc(left.Processes, func(q handler.Process) bool { return q.PID == p.PIDs[0] }) {
+			t.Fatalf("%+v", left)
+		}
+		for _, q := range left.Processes {
+			if q.Reason != "" || q.Doubtful {
+				t.Errorf("%+v: it can be ended", q)
+			}
+		}
+	}
+	if !alive(p.PIDs[0]) {
+		t.Error("a look has ended it")
+	}
+	b.want("a running")
+
+	b.exec("UPDATE run SET file = 'another' WHERE id = ?", p.Run)
+	if left := b.looked(r); len(left.Processes) == 0 || left.Processes[0].Reason != "it is at work for another copy of this database" {
+		t.Errorf("of a copy: %+v", left)
+	}
+	b.exec("UPDATE run SET pid_ns = 'pid:[1]' WHERE id = ?", p.Run)
+	if left := b.looked(r); !left.Elsewhere || left.Processes != nil {
+		t.Errorf("of another namespace: %+v", left)
+	}
+	b.exec("UPDATE run SET boot = 'another' WHERE id = ?", p.Run)
+	if left := b.looked(r); !left.Booted || left.Elsewhere || left.Processes != nil {
+		t.Errorf("of another boot: %+v", left)
+	}
+	b.exec("UPDATE run SET file = '', pid_ns = ?, boot = ? WHERE id = ?", r.Info.PIDNS, r.Info.BootID, p.Run)
+
+	r.rescue()
+	b.want("a ready")
+}
+
+// Nothing is left where all has ended; what only may be its own says so.
+func TestLookAt_Doubtful(t *testing.T) {
+	b := setup(t)
+	b.enqueue("a")
+	p := b.process(role{Spec: b.spec(clears + ` & wait_for go; kill -9 $$`), Claim: 1, Start: 1})
+	pid := b.pid("pid")
+	b.Cleanup(func() { kill(pid, syscall.SIGKILL) })
+	p.kill()
+	b.touch("go")
+	b.until("the leader is reaped", func() bool { _, err := handler.StartTime(p.PIDs[0]); return err != nil })
+	r := b.rescuer()
+	r.rescue()
+	b.want("a running")
+	left := b.looked(r)
+	if !slices.ContainsFunc(left.Processes, func(q handler.Process) bool {
+		return q.PID == pid && q.Doubtful && strings.HasPrefix(q.Reason, "it may be another's")
+	}) {
+		t.Errorf("%+v", left)
+	}
+	kill(pid, syscall.SIGKILL)
+	b.until("it has ended", func() bool { return !alive(pid) })
+	if left := b.looked(r); len(left.Processes) > 0 {
+		t.Errorf("%+v", left)
+	}
+	r.rescue()
+	b.want("a ready")
+}
