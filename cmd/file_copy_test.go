@@ -115,7 +115,10 @@ func TestFile_CopiedAtRandom(t *testing.T) {
 	for i := range 2 {
 		l.again(func(round int) ([]string, string, func()) {
 			scope := fmt.Sprintf("%d-%d", i, round)
-			keys := sequence(10 + round%7*20)
+			keys := sequence(1 + round%7*5)
+			for k := range keys {
+				keys[k] = scope + "-" + keys[k]
+			}
 			return []string{"enqueue", "j", "--scope", scope}, strings.Join(keys, "\n"), func() {
 				l.mu.Lock()
 				defer l.mu.Unlock()
@@ -153,7 +156,7 @@ func TestFile_CopiedAtRandom(t *testing.T) {
 	}
 	close(l.stop)
 	l.running.Wait()
-	s.want(0, "work", "j", "--wait", "--lane", "parallel", "-j", "4", "--", "./item.sh")
+	s.want(0, "work", "j", "--wait", "--lane", "parallel", "-j", "4", "--", "true")
 	s.wantTotals(map[string]int{"done": len(l.acked) + 1})
 	s.notBeside(s.log())
 	t.Logf("%d copies, the last with %d acknowledged and %d done; their logs had at most %d bytes", rounds, added, done, most)

@@ -81,7 +81,6 @@ func TestOwn_HeartbeatBesideWriters(t *testing.T) {
 	}
 	s.wantStarts("a", 1)
 	s.charged("a", 0, 0)
-	s.tidy()
 }
 
 // The heartbeat stopped at SIGTERM, before what ran was waited for, and another

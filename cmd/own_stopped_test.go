@@ -62,6 +62,43 @@ func TestOwn_StoppedRun(t *testing.T) {
 	}
 }
 
+// A run is stopped inside a transaction, and with it all writing. The next run
+// waits for the lock twice, then ends it; an enqueue waits as long as for any
+// other program, and says that one holds the database.
+func TestOwn_StoppedInATransaction(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("it takes two waits for the lock, of a minute each")
+	}
+	s := setupFaulty(t)
+	s.write("item.sh", logged+"say start\n[ -e go ] || sleep 600\nsay end\n")
+	s.enqueue("j", []string{"a", "b"})
+	line := []string{"work", "j", "--lease", "4s", "--", "./item.sh"}
+	c := apart(s.command(line...))
+	c.Env = append(c.Env, "BATCHQ_FAULT=renewing-the-lease/begun=stop")
+	p := s.start(c)
+	s.stands(c.Process.Pid)
+	s.until("a runs", func() bool { return s.count("start") == 1 })
+	s.write("go", "")
+	second := s.running(line...)
+	r := s.batchq("", "enqueue", "j", "--item", "c")
+	if r.code != 1 || !strings.Contains(r.stderr, "another program holds the database") {
+		t.Error(r)
+	}
+	r = second.endsWith(0)
+	for _, want := range []string{"is stopped, its lease has lapsed, and the database can't be written: it is ended unless it goes on (kill -CONT ", "let its lease lapse twice: ending it"} {
+		if strings.Count(r.stderr, want) != 1 {
+			t.Errorf("want once %q: %s", want, r)
+		}
+	}
+	p.endsWith(128 + int(syscall.SIGKILL))
+	s.wantStarts("a", 2)
+	s.wantStarts("b", 1)
+	s.charged("a", 0, 1)
+	s.wantTotals(map[string]int{"done": 2})
+	s.tidy()
+}
+
 // namespaced is a command line in a pid namespace of its own, under the process
 // that made it. The test is skipped where that can't be done.
 func (s *site) namespaced(args ...string) *exec.Cmd {

@@ -63,7 +63,7 @@ func TestOwn_StoppedHoldingTheLock(t *testing.T) {
 			if how == "Register" {
 				b.exec("DELETE FROM run WHERE id = ?", r.Info.ID)
 			}
-			s := &stuckStore{Ownership: r.own, stuck: func() bool { return !p.hasEnded() }}
+			s := &stuckStore{Ownership: r.own, stuck: func() bool { return alive(p.cmd.Process.Pid) }}
 			r.own = s
 			p.stop()
 			b.clock.step(61*time.Second + 30*time.Second)
@@ -76,8 +76,9 @@ func TestOwn_StoppedHoldingTheLock(t *testing.T) {
 				b.must(r.register(context.Background()))
 				r.rescue()
 			}
-			if !p.hasEnded() || s.waits != 2 {
-				t.Errorf("ended: %v, after %d waits", p.hasEnded(), s.waits)
+			b.until("it has ended", p.hasEnded)
+			if s.waits != 2 {
+				t.Errorf("ended after %d waits", s.waits)
 			}
 			if n := len(r.said("is stopped, its lease has lapsed, and the database can't be written: it is ended unless it goes on")); n != 1 {
 				t.Errorf("said %d times", n)

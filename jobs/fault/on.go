@@ -77,6 +77,7 @@ func (p *plan) suffer() {
 	if p.sig == syscall.SIGKILL {
 		select {} // it takes effect before another step does
 	}
+	time.Sleep(100 * time.Millisecond) // likewise: other threads may hear it first
 }
 
 // Now is the wall clock, as far off as BATCHQ_FAULT_CLOCK says.

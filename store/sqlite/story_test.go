@@ -193,3 +193,60 @@ func TestStory_UnreadableSpec(t *testing.T) {
 		t.Errorf("%+v", s.Spec)
 	}
 }
+
+// A file of each schema between is read, too.
+func TestStory_BetweenSchemas(t *testing.T) {
+	for version := 1; version < schemaVersion; version++ {
+		path := older(t)
+		t.Run(fmt.Sprint(version), func(t *testing.T) {
+			conn := raw(t, path)
+			for _, m := range migrations()[1:version] {
+				execute(t, conn, m.sql)
+			}
+			execute(t, conn, fmt.Sprintf("PRAGMA user_version = %d", version), "UPDATE slot SET orphan = 1")
+			if n := len(told(t, openWith(t, path, Options{Now: noon}))); n != 7 {
+				t.Errorf("%d stories", n)
+			}
+		})
+	}
+}
+
+// A pool is kept for one job at a time, the one that has waited longest, and
+// only as long as that was noted for.
+func TestStory_Kept(t *testing.T) {
+	db := openWith(t, older(t), Options{Now: noon, Migrate: true, Lives: nobodyLives})
+	now := noon().UnixMilli()
+	const minute = 60_000
+	conn := raw(t, db.Path())
+	execute(t, conn, "INSERT INTO job (id, name) VALUES (2, 'first'), (3, 'second')")
+	put := func(job string, since, until, kept, span int64) {
+		t.Helper()
+		execute(t, conn, fmt.Sprintf(`INSERT OR REPLACE INTO squeeze (job, lane, uses, since, until, kept, span)
+			SELECT id, 'serial', '{"db":3}', %d, %d, %d, %d FROM job WHERE name = '%s'`, now+since, now+until, kept, span, job))
+	}
+	kept := func(want string) {
+		t.Helper()
+		got := ""
+		if k := told(t, db)[0].Kept; k != nil {
+			got = fmt.Sprintf("%s %d until %d", k.Job, k.Uses["db"], k.Until.UnixMilli()-now)
+		}
+		if got != want {
+			t.Errorf("kept: %q, want %q", got, want)
+		}
+	}
+	kept("")
+	put("second", -5*minute, minute, now-minute, 3*minute)
+	kept("second 3 until 120000")
+	put("first", -6*minute, minute, now-minute, 4*minute)
+	kept("first 3 until 180000")
+	put("first", -6*minute, minute, 0, minute) // not yet
+	kept("second 3 until 120000")
+	put("first", -6*minute, minute, now-2*minute, minute) // not any more
+	kept("second 3 until 120000")
+	put("second", -5*minute, 0, now-minute, 3*minute) // nobody wants it any more
+	kept("")
+	put("first", minute, minute, now-minute, 3*minute) // the clock was set back
+	kept("")
+	put("pos", -6*minute, minute, now-minute, 4*minute) // itself
+	kept("")
+}
