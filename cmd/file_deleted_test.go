@@ -16,17 +16,17 @@ import (
 
 // A process that opened and closed the file dropped the locks of another, the
 // log was removed under those who wrote into it, and commits vanished
-// (honker#80, mempalace#2471, hermes-agent#109786). Here runs work while
-// everything else opens and closes the file in loops, and in the second half
-// all of it is killed at random: nobody ever has a log open that was removed,
-// and every item that has ended is recorded as done.
+// (honker#80, mempalace#2471, hermes-agent#109786). Here a run
+// works while everything else opens and closes the file; then two do while all
+// of that is done at once and killed at random. Nobody ever has a log open that
+// was removed, and every item that has ended is recorded as done.
 func TestFile_LogNeverRemovedUnderAnybody(t *testing.T) {
 	t.Parallel()
 	for name, kills := range map[string]bool{"Quiet": false, "Killed": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := setup(t)
-			s.write("item.sh", logged+"say start\nsay end\n")
+			s.write("item.sh", logged+"say start\nsleep 0.05\nsay end\n")
 			s.enqueue("j", []string{"first"})
 			stop := make(chan struct{})
 			var running sync.WaitGroup
@@ -56,14 +56,26 @@ func TestFile_LogNeverRemovedUnderAnybody(t *testing.T) {
 				})
 			}
 			work := []string{"work", "j", "--lane", "parallel", "-j", "2", "--lease", "2s", "--max-crashes", "1000", "--kill-after", "200ms"}
-			for range 2 {
-				loop(func(int) ([]string, string) { return append(work, "--max-runtime", "2s", "--", "./item.sh"), "" })
-			}
-			loop(func(round int) ([]string, string) {
+			enqueue := func(round int) ([]string, string) {
 				return []string{"enqueue", "j"}, strings.Join([]string{fmt.Sprint(round, "-a"), fmt.Sprint(round, "-b"), fmt.Sprint(round, "-c")}, "\n")
-			})
-			for _, line := range [][]string{{"stats"}, {"dlq", "list"}, {"doctor", "-q"}, {"requeue", "--all"}} {
-				loop(func(int) ([]string, string) { return line, "" })
+			}
+			others := [][]string{{"stats"}, {"dlq", "list"}, {"doctor", "-q"}, {"requeue", "--all"}}
+			worker := func(int) ([]string, string) { return append(work, "--max-runtime", "2s", "--", "./item.sh"), "" }
+			loop(worker)
+			if kills {
+				loop(worker)
+				loop(enqueue)
+				for _, line := range others {
+					loop(func(int) ([]string, string) { return line, "" })
+				}
+			} else {
+				// One after another, so that often the run alone has it open.
+				loop(func(round int) ([]string, string) {
+					if i := round % (1 + len(others)); i > 0 {
+						return others[i-1], ""
+					}
+					return enqueue(round)
+				})
 			}
 			looks, seen := 0, 0
 			for end := time.Now().Add(soakTime(t, 3*time.Second, 10*time.Second)); time.Now().Before(end); looks++ {

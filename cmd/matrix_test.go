@@ -83,7 +83,10 @@ func TestMatrix(t *testing.T) {
 			killers.Go(func() {
 				for c := range todo {
 					t.Run(c.String(), func(t *testing.T) {
-						p := c.suffer(t, clean[c.name])
+						var p played
+						for tries := 0; tries < 3 && !p.struck; tries++ { // what goes on side by side comes in another order
+							p = c.suffer(t, clean[c.name])
+						}
 						mu.Lock()
 						defer mu.Unlock()
 						if p.struck {
@@ -109,7 +112,7 @@ func TestMatrix(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d cells, %d moments, %d kills; not reached a second time: %v", cells, len(struck), sum(struck), missed)
+	t.Logf("%d cells, %d moments, %d kills; not reached again: %v", cells, len(struck), sum(struck), missed)
 }
 
 func sum(counts map[string]int) (n int) {

@@ -121,7 +121,7 @@ func TestSoak_Load(t *testing.T) {
 		return []string{"backup", copied}, "", func() { _ = os.Remove(copied) }
 	})
 	var log int64
-	end := time.Now().Add(soakTime(t, 4*time.Second, 12*time.Second))
+	end := time.Now().Add(soakTime(t, 3*time.Second, 6*time.Second))
 	for next := time.Now(); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if info, err := os.Stat(s.db + "-wal"); err == nil {
 			log = max(log, info.Size())

@@ -23,7 +23,7 @@ type shown struct {
 	Around
 }
 
-var noon = time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
+var noon = time.Date(2026, 11, 29, 12, 0, 0, 0, time.Local)
 
 func newShown(state jobs.State) *shown {
 	declared := &jobs.Spec{Name: "pos", Lane: "parallel", Policy: jobs.DefaultPolicy()}

@@ -5,6 +5,7 @@ package fault
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -71,13 +72,13 @@ func (p *plan) suffer() {
 	if p.left--; p.left != 0 {
 		return
 	}
-	if err := syscall.Kill(os.Getpid(), p.sig); err != nil {
+	// To the thread that is here: of a signal to the process another one may
+	// hear first, and this one take more steps meanwhile.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := syscall.Tgkill(os.Getpid(), syscall.Gettid(), p.sig); err != nil {
 		panic(err)
 	}
-	if p.sig == syscall.SIGKILL {
-		select {} // it takes effect before another step does
-	}
-	time.Sleep(100 * time.Millisecond) // likewise: other threads may hear it first
 }
 
 // Now is the wall clock, as far off as BATCHQ_FAULT_CLOCK says.

@@ -197,8 +197,8 @@ func TestStory_UnreadableSpec(t *testing.T) {
 // A file of each schema between is read, too.
 func TestStory_BetweenSchemas(t *testing.T) {
 	for version := 1; version < schemaVersion; version++ {
-		path := older(t)
 		t.Run(fmt.Sprint(version), func(t *testing.T) {
+			path := older(t)
 			conn := raw(t, path)
 			for _, m := range migrations()[1:version] {
 				execute(t, conn, m.sql)
