@@ -16,10 +16,10 @@ import (
 
 // A process that opened and closed the file dropped the locks of another, the
 // log was removed under those who wrote into it, and commits vanished
-// (honker#80, mempalace#2471, hermes-agent#109786). Here a run
-// works while everything else opens and closes the file; then two do while all
-// of that is done at once and killed at random. Nobody ever has a log open that
-// was removed, and every item that has ended is recorded as done.
+// (honker#80, mempalace#2471, hermes-agent#109786). Here a run works while
+// everything else opens and closes the file; then two do while all of that is
+// done at once and killed at random. Nobody ever has a log open that was
+// removed, and every item that has ended is recorded as done.
 func TestFile_LogNeverRemovedUnderAnybody(t *testing.T) {
 	t.Parallel()
 	for name, kills := range map[string]bool{"Quiet": false, "Killed": true} {
