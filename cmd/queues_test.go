@@ -21,8 +21,13 @@ import (
 //	 4 river#1318           queues_more_test.go TestQueues_ManyLiveLeases
 //	 5 graphile/worker#254  crash_kill_test.go TestCrash_LastAttempt; lease/worker TestCrash_LastAttempt
 //	 7 spring-batch#1473    crash_kill_test.go TestCrash_AfterSkips
+//	 8 solid_queue#748      lease/worker TestFault_LockedAsItEnds; file_queues_test.go TestQueues_LockedBeyondTheWait
+//	10 asynq#1144           file_queues_test.go TestQueues_ClaimDeleted; store/sqlite TestStray*
 //	11 plainjob             queues_race_test.go TestQueues_LongerThanTheLease
+//	13 DotNetWorkQueue#328  own_heartbeat_test.go TestOwn_HeartbeatBesideWriters; lease/worker TestFault_HeartbeatAmongWriters
 //	14 titen#151            queues_race_test.go TestQueues_LongerThanTheLease; lease/worker TestWork_BatchOutlivesItsLease
+//	16 delayed_job#554      own_stopped_test.go TestOwn_StoppedWhereNobodyCanEndIt; lease/worker TestLost_StoppedAndBack
+//	19 solid_queue#568      own_heartbeat_test.go TestOwn_HeartbeatWhileStopping; lease/worker TestStop_HeartbeatInTheDrain
 //	21 WeKnora#3462         work_signals.txtar; lease/worker TestRetry_Timeout
 //	23 (common)             crash_kill_test.go TestCrash_RunnerAlone; lease/worker TestCrash_RunnerAlone
 //	24 huey#123             queues_race_test.go TestQueues_EachOnce
@@ -33,11 +38,13 @@ import (
 //	35 graphile/worker      lanes_queues_test.go TestLanes_RetriesAreSpread; jobs TestPolicy_Backoff_Spread
 //	37 OneSSH#4             queues_lock_test.go TestQueues_LockHeld
 //	40 murmur#122           queues_enqueue_test.go TestQueues_EnqueueKilled, enqueue_interrupted.txtar
-//	41 gotosocial#2808      queues_lock_test.go TestQueues_LogBehindAReader
+//	41 gotosocial#2808      queues_lock_test.go TestQueues_LogBehindAReader; file_log_test.go TestFile_LogBehindAReaderAtWork
+//	43 honker#80            file_deleted_test.go TestFile_LogNeverRemovedUnderAnybody; store/sqlite TestLock_SurvivesOtherOpens
 //	44 scrutineer#124       queues_enqueue_test.go TestQueues_Many, operate_many.txtar
 //	45 pg-boss#72           store/sqlite TestPlans_*, BenchmarkClaim
 //	47 (measured)           queues_test.go TestQueues_Order; lease/worker TestWork_SerialOrder, storetest order.go
 //	48 agentfield#1040      queues_test.go TestQueues_Zones
+//	53 oban#1087            file_queues_test.go TestQueues_KilledBeforeItsCommit; store/sqlite TestEnqueue_KilledBeforeCommit
 //	55 river#619            queues_test.go TestQueues_OneConflictOfAThousand, requeue.txtar
 //	56 asynq#492            enqueue_conflict.txtar, stats.txtar
 //	58 riverui#622          queues_more_test.go TestQueues_OldIDOfANewKey, queues_test.go TestQueues_OneConflictOfAThousand, requeue.txtar
