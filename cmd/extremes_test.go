@@ -81,14 +81,14 @@ func TestExtremes_LargePayload(t *testing.T) {
 		s.expect(r, 0, "enqueue")
 		// Measured: 340 MB for JSON Lines and 386 MB for CSV, of 47 MB.
 		took := peak(enqueue.ProcessState)
-		if most := int64(base + 12*size); took > most {
+		if most := max(ownPeak(t), int64(base+12*size)); took > most {
 			t.Errorf("enqueue of %d bytes of %s takes %d bytes of memory, at most %d wanted", size, format, took, most)
 		}
 		work := s.command("work", format, "--", "sh", "-c", `[ "$1" = small ] && exec cat >small; exec cmp - want`, "sh")
 		r = s.result(work)
 		s.expect(r, 0, "work")
 		given := peak(work.ProcessState)
-		if most := int64(base + 8*size); given > most { // measured: 186 MB of 47 MB
+		if most := max(ownPeak(t), int64(base+8*size)); given > most { // measured: 186 MB of 47 MB
 			t.Errorf("work with %d bytes of %s takes %d bytes of memory, at most %d wanted", size, format, given, most)
 		}
 		t.Logf("%s, payload of %d bytes: enqueue %d MB, work %d MB", format, size, took>>20, given>>20)
@@ -257,4 +257,15 @@ func TestExtremes_NULKey(t *testing.T) {
 		t.Error(list)
 	}
 	s.tidy()
+}
+
+// ownPeak is this process's own peak, in bytes: until it executes another
+// program a child is a copy of it, and that counts as the child's.
+func ownPeak(t *testing.T) int64 {
+	t.Helper()
+	var use syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &use); err != nil {
+		t.Fatal(err)
+	}
+	return use.Maxrss << 10
 }
