@@ -68,12 +68,8 @@ func (s *selectionFlags) selection(ids []string, now time.Time) (sel store.Selec
 		}
 	}
 	sel.Jobs, sel.Error = s.jobs, s.reason
-	if s.flags.Changed("scope") {
-		scope, err := config.ExpandScope(s.scope, now)
-		if err != nil {
-			return sel, usagef("--scope: %w", err)
-		}
-		sel.Scope = &scope
+	if sel.Scope, err = scopeOf(s.flags, s.scope, now); err != nil {
+		return sel, err
 	}
 	if s.flags.Changed("key") {
 		if s.key == "" {

@@ -82,12 +82,8 @@ func (o *pruneOptions) prune(args []string, now time.Time) (p store.Prune, names
 			return p, nil, usagef("JOB: %w", err)
 		}
 	}
-	if o.flags.Changed("scope") {
-		scope, err := config.ExpandScope(o.scope, now)
-		if err != nil {
-			return p, nil, usagef("--scope: %w", err)
-		}
-		p.Scope = &scope
+	if p.Scope, err = scopeOf(o.flags, o.scope, now); err != nil {
+		return p, nil, err
 	}
 	for _, name := range o.states {
 		state, err := jobs.ParseState(name)
@@ -175,7 +171,7 @@ func pruneItems(ctx context.Context, db *sqlite.DB, p store.Prune) (all store.Pr
 			return all, nil
 		}
 		p.After = step.Next
-		if err := breathe(ctx); err != nil {
+		if err := store.Breathe(ctx); err != nil {
 			return all, err
 		}
 	}
@@ -188,18 +184,8 @@ func pruneRuns(ctx context.Context, db *sqlite.DB, age time.Duration, dryRun boo
 		if err != nil || n == 0 || dryRun {
 			return all, err
 		}
-		if err := breathe(ctx); err != nil {
+		if err := store.Breathe(ctx); err != nil {
 			return all, err
 		}
-	}
-}
-
-// breathe is the pause between two steps, in which heartbeats have their turn.
-func breathe(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(store.Breath):
-		return nil
 	}
 }

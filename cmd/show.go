@@ -84,12 +84,8 @@ func (o *showOptions) naming(a *app, args []string) (n store.Naming, err error) 
 	if len(n.Key) == 0 {
 		return n, usagef("KEY: a key is never empty")
 	}
-	if o.flags.Changed("scope") {
-		scope, err := config.ExpandScope(o.scope, a.now())
-		if err != nil {
-			return n, usagef("--scope: %w", err)
-		}
-		n.Scope = &scope
+	if n.Scope, err = scopeOf(o.flags, o.scope, a.now()); err != nil {
+		return n, err
 	}
 	return n, nil
 }

@@ -3,6 +3,10 @@ package cmd
 import (
 	"fmt"
 	"time"
+
+	"github.com/spf13/pflag"
+
+	"batchq/jobs/config"
 )
 
 // localLayouts are how a person writes a time in the zone of this host.
@@ -29,6 +33,18 @@ func inRange(text string, t time.Time) error {
 		return fmt.Errorf("%q lies outside the years 1970 to 9999 (UTC)", text)
 	}
 	return nil
+}
+
+// scopeOf is what --scope names, its @words expanded; nil where it is not given.
+func scopeOf(f *pflag.FlagSet, text string, now time.Time) (*string, error) {
+	if !f.Changed("scope") {
+		return nil, nil
+	}
+	scope, err := config.ExpandScope(text, now)
+	if err != nil {
+		return nil, usagef("--scope: %w", err)
+	}
+	return &scope, nil
 }
 
 // warnLiteral points out a scope that is a word without its @: a second scope

@@ -30,13 +30,11 @@ func (o *workOptions) plan(a *app) (worker.Plan, error) {
 	if err := o.bounds(&p); err != nil {
 		return p, err
 	}
-	if o.flags.Changed("scope") {
-		scope, err := config.ExpandScope(o.scope, a.now())
-		if err != nil {
-			return p, usagef("--scope: %w", err)
-		}
-		p.Scope = &scope
-		a.warnLiteral(scope)
+	if p.Scope, err = scopeOf(o.flags, o.scope, a.now()); err != nil {
+		return p, err
+	}
+	if p.Scope != nil {
+		a.warnLiteral(*p.Scope)
 	}
 	for _, with := range []string{"wait", "once", "limit", "dry-run"} {
 		if err := exclusive(o.flags, "follow", with); err != nil {

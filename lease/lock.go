@@ -107,20 +107,36 @@ func isToken(s string) bool {
 	return len(s) == 26 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz234567") == ""
 }
 
+// lockFiles lists what lies beside a database and has the name of a run's lock
+// file, by token.
+func lockFiles(database string) (paths map[string]string, err error) {
+	dir, prefix := filepath.Dir(database), lockPath(database, "")
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	paths = map[string]string{}
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		// A person may call a file of his own nearly the same.
+		if token, ours := strings.CutPrefix(path, prefix); ours && isToken(token) && e.Type().IsRegular() {
+			paths[token] = path
+		}
+	}
+	return paths, nil
+}
+
 // freeLocks opens and locks the lock files that nobody holds, but for those
 // whose token is known. The caller closes them.
 func freeLocks(database string, known map[string]bool) (free map[string]*os.File, err error) {
-	prefix := lockPath(database, "")
-	entries, err := os.ReadDir(filepath.Dir(database))
+	files, err := lockFiles(database)
 	if err != nil {
 		return nil, err
 	}
 	free = map[string]*os.File{}
-	for _, e := range entries {
-		path := filepath.Join(filepath.Dir(database), e.Name())
-		token, ours := strings.CutPrefix(path, prefix)
-		if !ours || !isToken(token) || known[token] || !e.Type().IsRegular() {
-			continue // a person may call a file of his own nearly the same
+	for token, path := range files {
+		if known[token] {
+			continue
 		}
 		f, err := os.OpenFile(path, os.O_RDWR|syscall.O_CLOEXEC|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 		if err != nil {

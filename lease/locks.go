@@ -1,9 +1,8 @@
 package lease
 
 import (
-	"os"
-	"path/filepath"
-	"strings"
+	"maps"
+	"slices"
 )
 
 // LockFile is one that lies beside a database.
@@ -13,20 +12,11 @@ type LockFile struct {
 	Held  bool   // some process has it locked
 }
 
-// LockFiles lists the lock files of a database. It changes nothing.
+// LockFiles lists the lock files of a database, by name. It changes nothing.
 func LockFiles(database string) (files []LockFile, err error) {
-	entries, err := os.ReadDir(filepath.Dir(database))
-	if err != nil {
-		return nil, err
+	paths, err := lockFiles(database)
+	for _, token := range slices.Sorted(maps.Keys(paths)) {
+		files = append(files, LockFile{Path: paths[token], Token: token, Held: probe(paths[token]) == lives})
 	}
-	prefix := lockPath(database, "")
-	for _, e := range entries {
-		path := filepath.Join(filepath.Dir(database), e.Name())
-		token, ours := strings.CutPrefix(path, prefix)
-		if !ours || !isToken(token) || !e.Type().IsRegular() {
-			continue // a person may call a file of his own nearly the same
-		}
-		files = append(files, LockFile{Path: path, Token: token, Held: probe(path) == lives})
-	}
-	return files, nil
+	return files, err
 }

@@ -3,7 +3,6 @@ package lease
 import (
 	"context"
 	"errors"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -35,8 +34,7 @@ func LookAt(ctx context.Context, o store.Orphan) (r Remains, err error) {
 	case o.Owner.PIDNS != me.PIDNS:
 		return Remains{Elsewhere: true}, nil
 	}
-	sought := []handler.Orphan{{Mark: mark(o.Owner.Token, o.Item, o.Attempt), PID: o.PID, Start: o.PIDStart,
-		Run: handler.RunProcess{PID: o.Owner.PID, Session: o.Owner.Session, Begun: max(o.Owner.PIDStart, handler.StartedAgo(o.Age+time.Second))}}}
+	sought := []handler.Orphan{traces(o)}
 	if within(sought[0]) {
 		return Remains{Within: true}, nil
 	}
@@ -60,9 +58,9 @@ func spared(p *handler.Process, foreign bool) string {
 	case foreign:
 		return "it is at work for another copy of this database"
 	case p.Doubtful:
-		return "it may be another's: end it yourself if it belongs to the item"
+		return handler.MayBeAnothers
 	case errors.Is(unix.Kill(p.PID, 0), unix.EPERM):
-		return "it is another user's"
+		return handler.AnotherUsers
 	}
 	return p.Reason
 }

@@ -8,6 +8,16 @@ import (
 	"batchq/jobs"
 )
 
+// Breathe waits for a Breath, or for the end of ctx, whose cause it returns then.
+func Breathe(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(Breath):
+		return nil
+	}
+}
+
 // RequeueAll is Requeue for any number of ids, in transactions of at most
 // MaxRows with a breath between. After an error Moved says what was done.
 func RequeueAll(ctx context.Context, op Operator, ids []int64, from []jobs.State) (Moved, error) {

@@ -20,6 +20,12 @@ const (
 	quietPasses = 2
 )
 
+// Reasons for which a process is not ended.
+const (
+	MayBeAnothers = "it may be another's: end it yourself if it belongs to the item"
+	AnotherUsers  = "it is another user's"
+)
+
 // End ends the processes of orphans: TERM (and CONT, for what is stopped),
 // KILL to what is left after killAfter, until two passes in a row find
 // nothing. It returns what it could not end, each with its Reason: at once
@@ -113,7 +119,7 @@ func (h *hunt) pass(now time.Time) error {
 	for i := range found {
 		p := &found[i]
 		if p.Doubtful {
-			p.Reason = "it may be another's: end it yourself if it belongs to the item"
+			p.Reason = MayBeAnothers
 			helpless++
 			continue
 		}
@@ -137,7 +143,7 @@ func (h *hunt) pass(now time.Time) error {
 		switch {
 		case denied(err):
 			helpless++
-			p.Reason = "it is another user's"
+			p.Reason = AnotherUsers
 		case err != nil:
 			p.Reason = err.Error()
 		case killing:

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	"strings"
-	"time"
 
 	"batchq/jobs/fault"
 	"batchq/store"
@@ -110,10 +109,8 @@ func (db *DB) repeat(ctx context.Context, where string, run func(*tx) (int64, er
 			return all, err
 		}
 		fault.Here("repair", "step")
-		select {
-		case <-ctx.Done():
-			return all, context.Cause(ctx)
-		case <-time.After(store.Breath):
+		if err := store.Breathe(ctx); err != nil {
+			return all, err
 		}
 	}
 }

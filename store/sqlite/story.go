@@ -180,16 +180,8 @@ func (t *telling) run(id int64, inode string) (r store.RunInfo, err error) {
 
 // orphan is what a rescuer knows of it; see Orphans.
 func (t *telling) orphan(inode string) (*store.Orphan, error) {
-	more := "r.session, r.host, r.file NOT IN ('', ?2)"
-	if t.schema < 3 {
-		more = "0, r.host, 0 AND ?2"
-	}
 	var found *store.Orphan
-	err := t.rows(`SELECT i.id, i.claim, s.id, j.name, sc.name, i.key, i.priority, i.generation, i.attempt, i.failures, i.crashes, i.defers,
-			s.pid, s.pid_start, s.started, coalesce(p.spec, j.spec), r.id, r.token, r.pid, r.pid_start, r.boot, r.pid_ns, `+more+`
-		FROM slot s JOIN item i ON i.id = s.item JOIN job j ON j.id = i.job JOIN scope sc ON sc.id = i.scope
-		LEFT JOIN run r ON r.id = s.orphan LEFT JOIN policy p ON p.run = s.orphan AND p.job = i.job
-		WHERE s.item = ?1 AND s.orphan IS NOT NULL ORDER BY s.id LIMIT 1`, []any{t.id, inode}, func(scan func(...any) error) error {
+	err := t.rows(orphansQuery(t.schema)+" AND s.item = ?1 ORDER BY s.id LIMIT 1", []any{t.id, inode}, func(scan func(...any) error) error {
 		o, err := scanOrphan(scan, t.now)
 		found = &o
 		return err

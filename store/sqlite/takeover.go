@@ -115,18 +115,27 @@ func (t *tx) startedUnder(dead int64) (ids []int64, err error) {
 func (db *DB) Orphans(ctx context.Context, run int64) (orphans []store.Orphan, err error) {
 	err = db.ownRead(ctx, "listing orphans", func(t *tx) error {
 		orphans = nil
-		return t.rows(`SELECT i.id, i.claim, s.id, j.name, sc.name, i.key, i.priority, i.generation, i.attempt, i.failures, i.crashes, i.defers,
-				s.pid, s.pid_start, s.started, coalesce(p.spec, j.spec), r.id, r.token, r.pid, r.pid_start, r.boot, r.pid_ns, r.session, r.host, r.file NOT IN ('', ?2)
-			FROM slot s JOIN item i ON i.id = s.item JOIN job j ON j.id = i.job JOIN scope sc ON sc.id = i.scope
-			LEFT JOIN run r ON r.id = s.orphan LEFT JOIN policy p ON p.run = s.orphan AND p.job = i.job
-			WHERE s.run = ?1 AND s.orphan IS NOT NULL AND i.state = 3 ORDER BY s.id`,
-			[]any{run, db.inode.String()}, func(scan func(...any) error) error {
-				o, err := scanOrphan(scan, t.now)
-				orphans = append(orphans, o)
-				return err
-			})
+		return t.rows(orphansQuery(schemaVersion)+" AND s.run = ?1 AND i.state = 3 ORDER BY s.id", []any{run, db.inode.String()}, func(scan func(...any) error) error {
+			o, err := scanOrphan(scan, t.now)
+			orphans = append(orphans, o)
+			return err
+		})
 	})
 	return orphans, err
+}
+
+// orphansQuery reads what scanOrphan takes, of every slot that a dead run has
+// left; ?2 is the file that is open. An older file knows neither file nor session.
+func orphansQuery(schema int) string {
+	owner := "r.session, r.host, r.file NOT IN ('', ?2)"
+	if schema < 3 {
+		owner = "0, r.host, 0 AND ?2"
+	}
+	return `SELECT i.id, i.claim, s.id, j.name, sc.name, i.key, i.priority, i.generation, i.attempt, i.failures, i.crashes, i.defers,
+			s.pid, s.pid_start, s.started, coalesce(p.spec, j.spec), r.id, r.token, r.pid, r.pid_start, r.boot, r.pid_ns, ` + owner + `
+		FROM slot s JOIN item i ON i.id = s.item JOIN job j ON j.id = i.job JOIN scope sc ON sc.id = i.scope
+		LEFT JOIN run r ON r.id = s.orphan LEFT JOIN policy p ON p.run = s.orphan AND p.job = i.job
+		WHERE s.orphan IS NOT NULL`
 }
 
 func scanOrphan(scan func(...any) error, now int64) (store.Orphan, error) {
