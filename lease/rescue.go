@@ -290,8 +290,11 @@ func (r *Run) stays(o store.Orphan, level jobs.NoteLevel, text string) {
 func traces(o store.Orphan) handler.Orphan {
 	// The second is for what the clock was corrected by meanwhile.
 	begun := max(o.Owner.PIDStart, handler.StartedAgo(o.Age+time.Second))
-	return handler.Orphan{Mark: mark(o.Owner.Token, o.Item, o.Attempt), PID: o.PID, Start: o.PIDStart,
-		Run: handler.RunProcess{PID: o.Owner.PID, Session: o.Owner.Session, Begun: begun}}
+	traces := handler.Orphan{Mark: mark(o.Owner.Token, o.Item, o.Attempt), PID: o.PID, Start: o.PIDStart}
+	if o.Owner.Session >= 0 {
+		traces.Run = &handler.RunProcess{PID: o.Owner.PID, Session: o.Owner.Session, Begun: begun}
+	}
+	return traces
 }
 
 // endProcesses ends what the orphans left on this host. Those of which

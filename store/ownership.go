@@ -50,7 +50,7 @@ type RunInfo struct {
 	PIDStart uint64 // clock ticks since boot
 	BootID   string
 	PIDNS    string // pid namespace
-	Session  int    // in which its children begin; 0: unknown
+	Session  int    // in which its children begin, 0 where that is led from outside of PIDNS; -1: unknown
 	Host     string
 	// Foreign: it had another file open. The book that tells of it is in a copy
 	// of that file: nothing of the run may be touched, and nothing here is its own.

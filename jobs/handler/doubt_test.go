@@ -58,19 +58,19 @@ func wantDoubt(t *testing.T, what string, o Orphan, doubtful, certain []int) {
 // tells it from a stranger to whom the group's number was given.
 func TestSurvivors_DoubtfulMember(t *testing.T) {
 	o, pid := strayed(t, `env -i PATH="$PATH" `+sleepers+` & echo $! >$PID; exit 0`)
-	o.Mark, o.Run = newMark(), RunProcess{PID: 1 << 30, Session: session(t)}
+	o.Mark, o.Run = newMark(), &RunProcess{PID: 1 << 30, Session: session(t)}
 	wantDoubt(t, "a member without a mark", o, []int{pid}, nil)
 	other := o
-	other.Run.Session++
+	other.Run = &RunProcess{PID: 1 << 30, Session: session(t) + 1}
 	wantDoubt(t, "a group of another session", other, nil, nil)
 	late := o
 	late.Start += 1000
 	wantDoubt(t, "a group that is older than the leader", late, nil, nil)
-	o.Run = RunProcess{}
+	o.Run = nil
 	wantDoubt(t, "nothing is known of the run", o, nil, nil)
 
 	o, pid = strayed(t, `env -i /bin/`+sleepers+` & echo $! >$PID; exit 0`)
-	o.Mark, o.Run = newMark(), RunProcess{Session: session(t)}
+	o.Mark, o.Run = newMark(), &RunProcess{Session: session(t)}
 	wantDoubt(t, "an empty environment is no alibi", o, nil, []int{pid})
 	o.Run.Session++
 	wantDoubt(t, "but the session is", o, nil, nil)
@@ -81,7 +81,7 @@ func TestSurvivors_DoubtfulMember(t *testing.T) {
 func TestSurvivors_DoubtfulWithoutPID(t *testing.T) {
 	o, pid := strayed(t, `env -i PATH="$PATH" `+sleepers+` & echo $! >$PID; exit 0`)
 	leader, begun := o.PID, o.Start
-	o = Orphan{Mark: newMark(), Run: RunProcess{PID: 1 << 30, Session: session(t), Begun: begun}}
+	o = Orphan{Mark: newMark(), Run: &RunProcess{PID: 1 << 30, Session: session(t), Begun: begun}}
 	mine := func(what string, o Orphan, want bool) {
 		t.Helper()
 		found, err := Survivors([]Orphan{o}) // others of this session may be doubtful too
@@ -98,9 +98,8 @@ func TestSurvivors_DoubtfulWithoutPID(t *testing.T) {
 		"a PID on record":     func(o *Orphan) { o.PID, o.Start = 1<<30, begun },
 		"the run's own group": func(o *Orphan) { o.Run.PID = leader },
 		"another session":     func(o *Orphan) { o.Run.Session++ },
-		"the session unknown": func(o *Orphan) { o.Run.Session = 0 },
 		"begun after it":      func(o *Orphan) { o.Run.Begun += 1000 },
-		"nothing is known":    func(o *Orphan) { o.Run = RunProcess{} },
+		"nothing is known":    func(o *Orphan) { o.Run = nil },
 		"its parent in the session": func(o *Orphan) {
 			pid = spawn(t, "exec "+sleepers).Process.Pid
 		},
@@ -109,6 +108,8 @@ func TestSurvivors_DoubtfulWithoutPID(t *testing.T) {
 		},
 	} {
 		was, changed := pid, o
+		run := *o.Run
+		changed.Run = &run
 		change(&changed)
 		mine(what, changed, false)
 		pid = was
@@ -119,7 +120,7 @@ func TestSurvivors_DoubtfulWithoutPID(t *testing.T) {
 // what is certain is ended beside it.
 func TestEnd_Doubtful(t *testing.T) {
 	o, pid := strayed(t, `env -i PATH="$PATH" `+sleepers+` & echo $! >$PID; exit 0`)
-	o.Mark, o.Run = newMark(), RunProcess{Session: session(t)}
+	o.Mark, o.Run = newMark(), &RunProcess{Session: session(t)}
 	certain := spawn(t, "exec "+sleepers, "BATCHQ_MARK="+o.Mark)
 	awaitSleep(t, certain.Process.Pid)
 	for range 2 {
@@ -140,7 +141,7 @@ func TestEnd_Doubtful(t *testing.T) {
 // also when it has ended.
 func TestEnd_NoDoubtBesideTheLeader(t *testing.T) {
 	o, pid := strayed(t, `env -i PATH="$PATH" `+sleepers+` & echo $! >$PID; exit 0`)
-	o = Orphan{Mark: newMark(), Run: RunProcess{Session: session(t), Begun: o.Start}}
+	o = Orphan{Mark: newMark(), Run: &RunProcess{Session: session(t), Begun: o.Start}}
 	certain := spawn(t, "exec "+sleepers, "BATCHQ_MARK="+o.Mark)
 	awaitSleep(t, certain.Process.Pid)
 	if left, err := End(t.Context(), []Orphan{o}, time.Hour); err != nil || len(left) != 0 {

@@ -19,15 +19,15 @@ type Orphan struct {
 	// A PID without a Start can't be verified and is not used.
 	PID   int
 	Start uint64
-	// Run is what is known of the dead run that began the attempt; zero: nothing,
+	// Run is what is known of the dead run that began the attempt; nil: nothing,
 	// and then no process is doubtful.
-	Run RunProcess
+	Run *RunProcess
 }
 
 // RunProcess is what is known of the process that a run was.
 type RunProcess struct {
 	PID     int
-	Session int    // in which its children begin; 0: unknown
+	Session int    // in which its children begin; 0: one that is led from outside of this PID namespace
 	Begun   uint64 // nothing of the attempt started before, clock ticks since boot
 }
 
@@ -179,7 +179,7 @@ func newMatcher(orphans []Orphan, byPID map[int]*Process) *matcher {
 			m.exact[o.Mark] = i
 		}
 		if o.PID <= 1 || o.Start == 0 {
-			if o.PID == 0 && o.Run.Session > 0 {
+			if o.PID == 0 && o.Run != nil {
 				m.blind = append(m.blind, i)
 			}
 			continue
@@ -222,7 +222,7 @@ func (m *matcher) member(p *Process) (g group, ok bool) {
 		return g, false
 	}
 	// A group never spans two sessions, and that of a command begins in its run's.
-	return g, g.proven || o.Run.Session == 0 || p.session == o.Run.Session
+	return g, g.proven || o.Run == nil || p.session == o.Run.Session
 }
 
 // doubt adds p to found, for each orphan to which it may belong. It bears no
@@ -234,7 +234,7 @@ func (m *matcher) doubt(found []Process, p *Process, led map[int]bool) []Process
 		found = append(found, q)
 	}
 	if g, ok := m.member(p); ok {
-		if m.orphans[g.orphan].Run.Session > 0 {
+		if m.orphans[g.orphan].Run != nil {
 			add(g.orphan)
 		}
 		return found

@@ -142,7 +142,7 @@ func (t *tx) standIns() (n int64, err error) {
 	}
 	for _, id := range lost {
 		err := t.exec(`INSERT INTO run (id, token, pid, pid_start, boot, pid_ns, session, host, file, schema, command, started, ended, outcome)
-			SELECT ?1, ?2, 0, 0, coalesce(max(boot), ''), coalesce(max(pid_ns), ''), coalesce(max(session), 0), coalesce(max(host), ''), coalesce(max(file), ''),
+			SELECT ?1, ?2, 0, 0, coalesce(max(boot), ''), coalesce(max(pid_ns), ''), coalesce(max(session), -1), coalesce(max(host), ''), coalesce(max(file), ''),
 				?3, '[]', ?4, ?4, 'its record was lost' FROM (SELECT * FROM run ORDER BY id DESC LIMIT 1)`,
 			id, strings.ToLower(rand.Text()), schemaVersion, t.now)
 		if err != nil {

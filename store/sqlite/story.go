@@ -164,7 +164,7 @@ func (t *telling) grip(inode string) error {
 func (t *telling) run(id int64, inode string) (r store.RunInfo, err error) {
 	more := "session, file NOT IN ('', ?2)"
 	if t.schema < 3 {
-		more = "0, 0 AND ?2"
+		more = "-1, 0 AND ?2"
 	}
 	var command string
 	var started int64

@@ -127,9 +127,9 @@ func (db *DB) Orphans(ctx context.Context, run int64) (orphans []store.Orphan, e
 // orphansQuery reads what scanOrphan takes, of every slot that a dead run has
 // left; ?2 is the file that is open. An older file knows neither file nor session.
 func orphansQuery(schema int) string {
-	owner := "r.session, r.host, r.file NOT IN ('', ?2)"
+	owner := "coalesce(r.session, -1), r.host, r.file NOT IN ('', ?2)"
 	if schema < 3 {
-		owner = "0, r.host, 0 AND ?2"
+		owner = "-1, r.host, 0 AND ?2"
 	}
 	return `SELECT i.id, i.claim, s.id, j.name, sc.name, i.key, i.priority, i.generation, i.attempt, i.failures, i.crashes, i.defers,
 			s.pid, s.pid_start, s.started, coalesce(p.spec, j.spec), r.id, r.token, r.pid, r.pid_start, r.boot, r.pid_ns, ` + owner + `
@@ -144,9 +144,10 @@ func scanOrphan(scan func(...any) error, now int64) (store.Orphan, error) {
 	var started int64
 	var spec sql.NullString
 	var owner struct {
-		id, pid, start, session sql.NullInt64
-		token, boot, ns, host   sql.NullString
-		foreign                 sql.NullBool
+		id, pid, start        sql.NullInt64
+		session               int
+		token, boot, ns, host sql.NullString
+		foreign               sql.NullBool
 	}
 	err := scan(&o.Item, &o.Claim, &o.Slot, &it.Job, &it.Scope, &it.Key, &it.Priority, &it.Generation, &it.Attempt, &it.Failures, &it.Crashes, &it.Defers,
 		&o.PID, &o.PIDStart, &started, &spec, &owner.id, &owner.token, &owner.pid, &owner.start, &owner.boot, &owner.ns, &owner.session, &owner.host, &owner.foreign)
@@ -156,7 +157,7 @@ func scanOrphan(scan func(...any) error, now int64) (store.Orphan, error) {
 	it.ID, o.Attempt = o.Item, it.Attempt
 	o.Age = max(0, time.Duration(now-started)*time.Millisecond)
 	o.Owner = store.RunInfo{ID: owner.id.Int64, Token: owner.token.String, PID: int(owner.pid.Int64), PIDStart: uint64(owner.start.Int64),
-		BootID: owner.boot.String, PIDNS: owner.ns.String, Session: int(owner.session.Int64), Host: owner.host.String, Foreign: owner.foreign.Bool}
+		BootID: owner.boot.String, PIDNS: owner.ns.String, Session: owner.session, Host: owner.host.String, Foreign: owner.foreign.Bool}
 	if spec.String == "" {
 		return o, nil
 	}
