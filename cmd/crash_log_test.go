@@ -11,7 +11,7 @@ import (
 // death.
 const logged = `#!/bin/sh
 key=$1
-say() { echo "$key $1 $$ $(date +%s%N)" >>log; }
+say() { at=$(date +%s%N) && echo "$key $1 $$ $at" >>log; } # date may be ended alone
 exec 9>>"lock.$key"
 flock -n 9 || say beside
 `

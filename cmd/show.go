@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -170,9 +169,6 @@ func (a *app) around(ctx context.Context, db *sqlite.DB, s *store.Story) (out re
 		NoJob: "there is no batchq.toml"}
 	if cfg.Path != "" {
 		out.NoJob = cfg.Path + " does not name it"
-	}
-	if g := s.Grip; g != nil && g.Run.ID != 0 && g.Run.Ended.IsZero() {
-		maps.Copy(out.Life, aliveAmong(db.Path(), []store.RunInfo{g.Run})) // it is known better: whether it is of another copy
 	}
 	if g := s.Grip; g != nil && g.Orphan != nil && s.Item.State == jobs.Running {
 		out.Remains = remainsOf(ctx, *g.Orphan)

@@ -22,7 +22,11 @@ func TestCrash_All(t *testing.T) {
 	x.endItems()
 	b.write("log", "")
 	p.Lanes[0].Jobs[0] = b.job("j", "parallel", quick)
-	sum := b.work(p)
+	r := b.start(p)
+	sum := r.wait()
+	if n := len(r.said("worked one at a time")); n != 1 {
+		t.Errorf("that the others wait for one of them was said %d times", n)
+	}
 	b.once(all...)
 	if sum.Done != 10 || sum.Books.Left() != 0 {
 		t.Errorf("%+v", sum)

@@ -51,21 +51,22 @@ type Worker struct {
 	// ends, a little after hard; once it has the lock, nothing interrupts it.
 	soft, hard, last context.Context
 
-	started   time.Time
-	closing   string          // why nothing more is started; "" while it is
-	graceEnd  time.Time       // when running commands are told to end; zero: no stop was seen
-	killed    bool            // the hard stop was seen
-	failing   bool            // the last write failed and a person was told
-	retryAt   time.Time       // when to try it again; zero: now
-	taken     bool            // a claim of this turn brought something that has not been offered a slot
-	rescued   bool            // dead runs were looked for since a lane was found full
-	pidsAt    time.Time       // when pids that nothing else carried are written
-	reloading bool            // the configuration is to be read again
-	saidHolds map[string]bool // of which it was said that the run waits for them
-	unforked  []int64         // items skipped because no process could be made for them
-	forkAt    time.Time       // when these are tried again; zero: there are none
-	sweepAt   time.Time       // when a run that follows sweeps again
-	summary   Summary
+	started     time.Time
+	closing     string          // why nothing more is started; "" while it is
+	graceEnd    time.Time       // when running commands are told to end; zero: no stop was seen
+	killed      bool            // the hard stop was seen
+	failing     bool            // the last write failed and a person was told
+	retryAt     time.Time       // when to try it again; zero: now
+	taken       bool            // a claim of this turn brought something that has not been offered a slot
+	rescued     bool            // dead runs were looked for since a lane was found full
+	pidsAt      time.Time       // when pids that nothing else carried are written
+	reloading   bool            // the configuration is to be read again
+	saidHolds   map[string]bool // of which it was said that the run waits for them
+	saidCrashed bool            // that items under which a run has died go one at a time
+	unforked    []int64         // items skipped because no process could be made for them
+	forkAt      time.Time       // when these are tried again; zero: there are none
+	sweepAt     time.Time       // when a run that follows sweeps again
+	summary     Summary
 }
 
 // lastWrite is how long what was killed by a hard stop may wait for the lock

@@ -86,6 +86,7 @@ func (w *Worker) starts() (all []store.Start) {
 			}
 			if h.item.Crashes > 0 {
 				if crashed {
+					w.sayCrashed()
 					continue
 				}
 				crashed = true
@@ -110,6 +111,14 @@ func (w *Worker) crashedInFlight() bool {
 		}
 	}
 	return false
+}
+
+// sayCrashed tells once why there are free slots beside items that are ready.
+func (w *Worker) sayCrashed() {
+	if !w.saidCrashed {
+		w.saidCrashed = true
+		w.note(jobs.NoteInfo, "items under which a run has died are worked one at a time, so that the one that ends its run is found")
+	}
 }
 
 // pidPause is how long a pid may go unrecorded when nothing else is written:

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -26,7 +25,7 @@ func (db *DB) Check(ctx context.Context) (h store.Health, err error) {
 				return s.unreadable(&h, err)
 			}
 		}
-		return s.unreadable(&h, s.openRuns(&h, db.inode))
+		return s.unreadable(&h, s.openRuns(&h))
 	})
 	return h, err
 }
@@ -294,23 +293,18 @@ func (s *snapshot) left(h *store.Health) error {
 }
 
 // openRuns lists the runs that have not written their end.
-func (s *snapshot) openRuns(h *store.Health, file inode) error {
-	foreign := "0"
-	if s.schema >= 3 {
-		foreign = "file NOT IN ('', ?1)"
-	}
+func (s *snapshot) openRuns(h *store.Health) error {
 	const held = "(SELECT count(*) FROM claim c CROSS JOIN item i INDEXED BY item_held ON i.claim = c.id WHERE c.run = r.id AND i.state = "
-	return s.rows("SELECT id, token, pid, pid_start, boot, pid_ns, host, command, started, schema, ?1 IS NULL OR "+foreign+", "+held+"2), "+held+`3)
-		FROM run r WHERE ended IS NULL ORDER BY id`, []any{file.String()}, func(scan func(...any) error) error {
+	return s.rows("SELECT "+runColumns(s.schema, s.file)+", schema, "+held+"2), "+held+`3)
+		FROM run r WHERE ended IS NULL ORDER BY id`, nil, func(scan func(...any) error) error {
+		var row runRow
 		var r store.OpenRun
-		var command string
-		var started, pidStart int64
-		err := scan(&r.ID, &r.Token, &r.PID, &pidStart, &r.BootID, &r.PIDNS, &r.Host, &command, &started, &r.Schema, &r.Foreign, &r.Claimed, &r.Running)
-		if err != nil {
+		if err := scan(row.dest(&r.Schema, &r.Claimed, &r.Running)...); err != nil {
 			return err
 		}
-		r.PIDStart, r.Started = uint64(pidStart), time.UnixMilli(started).UTC()
+		var err error
+		r.RunInfo, err = row.info()
 		h.Runs = append(h.Runs, r)
-		return json.Unmarshal([]byte(command), &h.Runs[len(h.Runs)-1].Command)
+		return err
 	})
 }

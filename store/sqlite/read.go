@@ -15,6 +15,8 @@ type snapshot struct {
 	// schema is the file's: who only reads never migrates, and an older file
 	// may not have every table yet.
 	schema int
+	// file is the one that is open, or the original of a copy that is examined.
+	file inode
 }
 
 // connection is what a report needs of an *sql.Conn; tests look at its
@@ -50,7 +52,7 @@ func (db *DB) read(ctx context.Context, doing string, f func(*snapshot) error) e
 	if _, err := db.reader.ExecContext(ctx, "BEGIN DEFERRED"); err != nil {
 		return db.outward(doing, err)
 	}
-	s := &snapshot{conn: db.reader, now: db.now().UnixMilli()}
+	s := &snapshot{conn: db.reader, now: db.now().UnixMilli(), file: db.inode}
 	err := s.row("PRAGMA user_version", nil, &s.schema)
 	if err == nil {
 		err = f(s)

@@ -90,11 +90,11 @@ func (t *tx) release(ids string, args ...any) (released int, err error) {
 func (db *DB) OtherRuns(ctx context.Context, run int64) (others []store.OtherRun, err error) {
 	err = db.ownRead(ctx, "looking for other runs", func(t *tx) error {
 		others = nil
-		err := t.rows(`SELECT r.id, r.token, r.pid, r.pid_start, r.boot, r.pid_ns, r.session, r.host, r.file NOT IN ('', ?2), r.command, r.started, r.ended,
+		err := t.rows(`SELECT `+runColumns(schemaVersion, db.inode)+`,
 				(SELECT count(*) FROM claim c CROSS JOIN item i INDEXED BY item_held ON i.claim = c.id WHERE c.run = r.id),
 				(SELECT min(c.until) FROM claim c WHERE c.run = r.id), (SELECT max(c.until - c.lease) FROM claim c WHERE c.run = r.id)
 			FROM run r WHERE r.id <> ?1 AND (r.ended IS NULL OR r.id IN (SELECT run FROM claim)) ORDER BY r.id`,
-			[]any{run, db.inode.String()}, func(scan func(...any) error) error {
+			[]any{run}, func(scan func(...any) error) error {
 				o, err := scanOther(scan, t.now)
 				others = append(others, o)
 				return err
@@ -115,14 +115,16 @@ func (db *DB) OtherRuns(ctx context.Context, run int64) (others []store.OtherRun
 
 func scanOther(scan func(...any) error, now int64) (store.OtherRun, error) {
 	var o store.OtherRun
-	var command string
-	var started int64
-	var ended, until, renewed sql.NullInt64
-	err := scan(&o.ID, &o.Token, &o.PID, &o.PIDStart, &o.BootID, &o.PIDNS, &o.Session, &o.Host, &o.Foreign, &command, &started, &ended, &o.Held, &until, &renewed)
+	var row runRow
+	var until, renewed sql.NullInt64
+	err := scan(row.dest(&o.Held, &until, &renewed)...)
 	if err != nil {
 		return o, err
 	}
-	o.Started, o.Ended = time.UnixMilli(started).UTC(), ended.Valid
+	if o.RunInfo, err = row.info(); err != nil {
+		return o, err
+	}
+	o.Ended = row.ended.Valid
 	// A lease that begins in the future was written before the clock was set
 	// back. It is looked at as if it had run out, so that it can't last for
 	// ever; a run that lives renews it before the second look.
@@ -130,7 +132,7 @@ func scanOther(scan func(...any) error, now int64) (store.OtherRun, error) {
 	if o.Lapsed {
 		o.Since = max(0, time.Duration(now-until.Int64)*time.Millisecond)
 	}
-	return o, json.Unmarshal([]byte(command), &o.Command)
+	return o, nil
 }
 
 // NoteLapse stores the first look at a lapsed run. It is kept in the database

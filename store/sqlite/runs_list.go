@@ -2,9 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
-	"encoding/json"
-	"time"
 
 	"batchq/jobs"
 	"batchq/store"
@@ -22,8 +19,8 @@ func (db *DB) Runs(ctx context.Context, sel store.RunSelection) (runs []store.Ru
 		if sel.Limit > 0 {
 			limit = sel.Limit
 		}
-		err := s.rows(`SELECT id, token, pid, pid_start, boot, pid_ns, host, schema, command, started, ended, outcome, batches, peak, freed
-			FROM run WHERE ?1 IS NULL OR ended IS NULL OR ended >= ?1 ORDER BY id DESC LIMIT ?2`, []any{since, limit}, func(scan func(...any) error) error {
+		err := s.rows(`SELECT `+runColumns(s.schema, s.file)+`, schema, outcome, batches, peak, freed
+			FROM run r WHERE ?1 IS NULL OR ended IS NULL OR ended >= ?1 ORDER BY id DESC LIMIT ?2`, []any{since, limit}, func(scan func(...any) error) error {
 			r, err := scanRun(scan)
 			runs = append(runs, r)
 			return err
@@ -42,16 +39,12 @@ func (db *DB) Runs(ctx context.Context, sel store.RunSelection) (runs []store.Ru
 }
 
 func scanRun(scan func(...any) error) (r store.RunRow, err error) {
-	var command string
-	var started int64
-	var ended sql.NullInt64
-	err = scan(&r.ID, &r.Token, &r.PID, &r.PIDStart, &r.BootID, &r.PIDNS, &r.Host, &r.Schema, &command, &started, &ended,
-		&r.Outcome, &r.Batches, &r.PeakBytes, &r.Freed)
-	if err != nil {
+	var row runRow
+	if err := scan(row.dest(&r.Schema, &r.Outcome, &r.Batches, &r.PeakBytes, &r.Freed)...); err != nil {
 		return r, err
 	}
-	r.Started, r.Ended = time.UnixMilli(started).UTC(), instant(ended)
-	return r, json.Unmarshal([]byte(command), &r.Command)
+	r.RunInfo, err = row.info()
+	return r, err
 }
 
 // crashed finds what a run's death left running: attempts that were charged

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"time"
 
 	"batchq/store"
@@ -198,18 +197,13 @@ func (s *snapshot) held(out *store.Stats) (err error) {
 }
 
 func (s *snapshot) runs(out *store.Stats) error {
-	return s.rows("SELECT id, token, pid, pid_start, boot, pid_ns, host, command, started FROM run WHERE ended IS NULL ORDER BY id",
-		nil, func(scan func(...any) error) error {
-			var r store.RunInfo
-			var command string
-			var started int64
-			err := scan(&r.ID, &r.Token, &r.PID, &r.PIDStart, &r.BootID, &r.PIDNS, &r.Host, &command, &started)
-			if err != nil {
-				return err
-			}
-			r.Started = time.UnixMilli(started).UTC()
-			err = json.Unmarshal([]byte(command), &r.Command)
-			out.Runs = append(out.Runs, r)
+	return s.rows("SELECT "+runColumns(s.schema, s.file)+" FROM run r WHERE ended IS NULL ORDER BY id", nil, func(scan func(...any) error) error {
+		var row runRow
+		if err := scan(row.dest()...); err != nil {
 			return err
-		})
+		}
+		r, err := row.info()
+		out.Runs = append(out.Runs, r)
+		return err
+	})
 }

@@ -31,7 +31,7 @@ func (db *DB) Story(ctx context.Context, n store.Naming) (told store.Told, err e
 			return nil
 		}
 		told.Story = &store.Story{Path: db.path, Now: time.UnixMilli(s.now).UTC()}
-		return (&telling{s, told.Story, bearers[0]}).all(db.inode.String())
+		return (&telling{s, told.Story, bearers[0]}).all()
 	})
 	return told, err
 }
@@ -82,13 +82,10 @@ type telling struct {
 	bearer
 }
 
-// all reads every part; inode is the file that we have open.
-func (t *telling) all(inode string) error {
+// all reads every part.
+func (t *telling) all() error {
 	for _, part := range []func() error{
-		t.itself, t.attempts,
-		func() error { return t.around(inode) },
-		func() error { return t.grip(inode) }, // has its slot from around
-		t.spec, t.line, t.successor, t.flow,
+		t.itself, t.attempts, t.around, t.grip /* has its slot from around */, t.spec, t.line, t.successor, t.flow,
 	} {
 		if err := part(); err != nil {
 			return err
@@ -127,7 +124,7 @@ func (t *telling) attempts() error {
 }
 
 // grip finds who holds it, and for one that runs, its slot.
-func (t *telling) grip(inode string) error {
+func (t *telling) grip() error {
 	if !t.claim.Valid {
 		return nil
 	}
@@ -151,37 +148,29 @@ func (t *telling) grip(inode string) error {
 			run = g.Slot.Run
 		}
 		if g.Slot.Orphan {
-			if g.Orphan, err = t.orphan(inode); err != nil {
+			if g.Orphan, err = t.orphan(); err != nil {
 				return err
 			}
 		}
 	}
-	g.Run, err = t.run(run, inode)
+	g.Run, err = t.run(run)
 	return err
 }
 
 // run is one run of the book; its ID is 0 where there is none.
-func (t *telling) run(id int64, inode string) (r store.RunInfo, err error) {
-	more := "session, file NOT IN ('', ?2)"
-	if t.schema < 3 {
-		more = "-1, 0 AND ?2"
-	}
-	var command string
-	var started int64
-	var ended sql.NullInt64
-	none, err := missing(t.row("SELECT id, token, pid, pid_start, boot, pid_ns, host, command, started, ended, "+more+" FROM run WHERE id = ?1", []any{id, inode},
-		&r.ID, &r.Token, &r.PID, &r.PIDStart, &r.BootID, &r.PIDNS, &r.Host, &command, &started, &ended, &r.Session, &r.Foreign))
+func (t *telling) run(id int64) (store.RunInfo, error) {
+	var row runRow
+	none, err := missing(t.row("SELECT "+runColumns(t.schema, t.file)+" FROM run r WHERE id = ?", []any{id}, row.dest()...))
 	if err != nil || none {
 		return store.RunInfo{}, err
 	}
-	r.Started, r.Ended = time.UnixMilli(started).UTC(), instant(ended)
-	return r, json.Unmarshal([]byte(command), &r.Command)
+	return row.info()
 }
 
 // orphan is what a rescuer knows of it; see Orphans.
-func (t *telling) orphan(inode string) (*store.Orphan, error) {
+func (t *telling) orphan() (*store.Orphan, error) {
 	var found *store.Orphan
-	err := t.rows(orphansQuery(t.schema)+" AND s.item = ?1 ORDER BY s.id LIMIT 1", []any{t.id, inode}, func(scan func(...any) error) error {
+	err := t.rows(orphansQuery(t.schema, t.file)+" AND s.item = ? ORDER BY s.id LIMIT 1", []any{t.id}, func(scan func(...any) error) error {
 		o, err := scanOrphan(scan, t.now)
 		found = &o
 		return err
@@ -246,19 +235,13 @@ func (t *telling) successor() error {
 }
 
 // around reads what is in flight, and who is at work.
-func (t *telling) around(inode string) (err error) {
+func (t *telling) around() error {
 	var all store.Stats
 	if err := t.slots(&all); err != nil {
 		return err
 	}
 	if err := t.runs(&all); err != nil {
 		return err
-	}
-	for i := range all.Runs {
-		// Again, for whether it is of another copy of this file.
-		if all.Runs[i], err = t.run(all.Runs[i].ID, inode); err != nil {
-			return err
-		}
 	}
 	t.out.Slots, t.out.Runs = all.Slots, all.Runs
 	if t.out.Item.Crashes == 0 {

@@ -115,7 +115,7 @@ func (t *tx) startedUnder(dead int64) (ids []int64, err error) {
 func (db *DB) Orphans(ctx context.Context, run int64) (orphans []store.Orphan, err error) {
 	err = db.ownRead(ctx, "listing orphans", func(t *tx) error {
 		orphans = nil
-		return t.rows(orphansQuery(schemaVersion)+" AND s.run = ?1 AND i.state = 3 ORDER BY s.id", []any{run, db.inode.String()}, func(scan func(...any) error) error {
+		return t.rows(orphansQuery(schemaVersion, db.inode)+" AND s.run = ? AND i.state = 3 ORDER BY s.id", []any{run}, func(scan func(...any) error) error {
 			o, err := scanOrphan(scan, t.now)
 			orphans = append(orphans, o)
 			return err
@@ -125,14 +125,10 @@ func (db *DB) Orphans(ctx context.Context, run int64) (orphans []store.Orphan, e
 }
 
 // orphansQuery reads what scanOrphan takes, of every slot that a dead run has
-// left; ?2 is the file that is open. An older file knows neither file nor session.
-func orphansQuery(schema int) string {
-	owner := "coalesce(r.session, -1), r.host, r.file NOT IN ('', ?2)"
-	if schema < 3 {
-		owner = "-1, r.host, 0 AND ?2"
-	}
+// left.
+func orphansQuery(schema int, file inode) string {
 	return `SELECT i.id, i.claim, s.id, j.name, sc.name, i.key, i.priority, i.generation, i.attempt, i.failures, i.crashes, i.defers,
-			s.pid, s.pid_start, s.started, coalesce(p.spec, j.spec), r.id, r.token, r.pid, r.pid_start, r.boot, r.pid_ns, ` + owner + `
+			s.pid, s.pid_start, s.started, coalesce(p.spec, j.spec), ` + runColumns(schema, file) + `
 		FROM slot s JOIN item i ON i.id = s.item JOIN job j ON j.id = i.job JOIN scope sc ON sc.id = i.scope
 		LEFT JOIN run r ON r.id = s.orphan LEFT JOIN policy p ON p.run = s.orphan AND p.job = i.job
 		WHERE s.orphan IS NOT NULL`
@@ -143,21 +139,17 @@ func scanOrphan(scan func(...any) error, now int64) (store.Orphan, error) {
 	it := o.It
 	var started int64
 	var spec sql.NullString
-	var owner struct {
-		id, pid, start        sql.NullInt64
-		session               int
-		token, boot, ns, host sql.NullString
-		foreign               sql.NullBool
-	}
-	err := scan(&o.Item, &o.Claim, &o.Slot, &it.Job, &it.Scope, &it.Key, &it.Priority, &it.Generation, &it.Attempt, &it.Failures, &it.Crashes, &it.Defers,
-		&o.PID, &o.PIDStart, &started, &spec, &owner.id, &owner.token, &owner.pid, &owner.start, &owner.boot, &owner.ns, &owner.session, &owner.host, &owner.foreign)
+	var owner runRow
+	err := scan(append([]any{&o.Item, &o.Claim, &o.Slot, &it.Job, &it.Scope, &it.Key, &it.Priority, &it.Generation, &it.Attempt, &it.Failures, &it.Crashes, &it.Defers,
+		&o.PID, &o.PIDStart, &started, &spec}, owner.dest()...)...)
 	if err != nil {
+		return o, err
+	}
+	if o.Owner, err = owner.info(); err != nil {
 		return o, err
 	}
 	it.ID, o.Attempt = o.Item, it.Attempt
 	o.Age = max(0, time.Duration(now-started)*time.Millisecond)
-	o.Owner = store.RunInfo{ID: owner.id.Int64, Token: owner.token.String, PID: int(owner.pid.Int64), PIDStart: uint64(owner.start.Int64),
-		BootID: owner.boot.String, PIDNS: owner.ns.String, Session: owner.session, Host: owner.host.String, Foreign: owner.foreign.Bool}
 	if spec.String == "" {
 		return o, nil
 	}

@@ -233,8 +233,15 @@ func (w *world) picture(db store.Store) picture {
 		p.Payloads = append(p.Payloads, must(db.Peek(w.ctx, job, nil, 100))(w)...)
 	}
 	p.Stats.Path = ""
+	// That is what differs; see foreignCases.
 	for i := range p.Others {
-		p.Others[i].Foreign = false // that is what differs; see foreignCases
+		p.Others[i].Foreign = false
+	}
+	for i := range p.Runs {
+		p.Runs[i].Foreign = false
+	}
+	for i := range p.Stats.Runs {
+		p.Stats.Runs[i].Foreign = false
 	}
 	return p
 }
@@ -251,9 +258,28 @@ var foreignCases = []testCase{
 		r3 := w.registerIn(copied, "r3", 80)
 		foreign := func(db store.Store, run int64) map[int64]store.RunInfo {
 			w.t.Helper()
-			seen := map[int64]store.RunInfo{}
-			for _, o := range must(db.OtherRuns(w.ctx, run))(w) {
-				seen[o.ID] = store.RunInfo{Token: o.Token, Session: o.Session, Foreign: o.Foreign}
+			seen, listed, counted, checked := map[int64]store.RunInfo{}, map[int64]store.RunInfo{}, map[int64]store.RunInfo{}, map[int64]store.RunInfo{}
+			note := func(in map[int64]store.RunInfo, r store.RunInfo) {
+				if r.ID != run {
+					in[r.ID] = store.RunInfo{Token: r.Token, Session: r.Session, Foreign: r.Foreign}
+				}
+			}
+			for _, r := range must(db.OtherRuns(w.ctx, run))(w) {
+				note(seen, r.RunInfo)
+			}
+			for _, r := range must(db.Runs(w.ctx, store.RunSelection{}))(w) {
+				note(listed, r.RunInfo)
+			}
+			for _, r := range must(db.Stats(w.ctx))(w).Runs {
+				note(counted, r)
+			}
+			for _, r := range must(db.Check(w.ctx))(w).Runs {
+				note(checked, r.RunInfo)
+			}
+			for what, got := range map[string]map[int64]store.RunInfo{"Runs": listed, "Stats": counted, "Check": checked} {
+				if diff := cmp.Diff(seen, got); diff != "" {
+					w.t.Errorf("%s tells other runs than OtherRuns (-OtherRuns +%s):\n%s", what, what, diff)
+				}
 			}
 			return seen
 		}

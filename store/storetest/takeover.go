@@ -37,7 +37,8 @@ var takeoverCases = []testCase{
 		equal(w, o.Claim > s.Claim, true, "a claim of its own")
 		want := store.Orphan{Held: o.Held, It: &jobs.Item{ID: s.Item, Job: "pos", Scope: "today", Key: []byte("a"), State: jobs.Running, Priority: 4, Generation: 1, Attempt: 1},
 			Policy: w.spec("pos").Policy, PID: 815, PIDStart: 77, Age: 5 * time.Second, Attempt: 1,
-			Owner: store.RunInfo{ID: r1, Token: "r1", PID: 4711, PIDStart: 99, BootID: "boot", PIDNS: "ns", Host: "host"}}
+			Owner: store.RunInfo{ID: r1, Token: "r1", PID: 4711, PIDStart: 99, BootID: "boot", PIDNS: "ns", Host: "host",
+				Command: []string{"batchq", "work"}, Started: o.Owner.Ended.Add(-5 * time.Second), Ended: w.clock.Now()}}
 		equal(w, o.Item, s.Item, "item")
 		equal(w, o.Slot, s.Slot, "slot")
 		want.It.Due = o.It.Due
