@@ -104,6 +104,49 @@ func TestOwn_DoubtfulOrphan(t *testing.T) {
 	}
 }
 
+// In a container that was entered from outside, the session's number reads 0:
+// its leader is nobody who could be named there. That is a session like any
+// other.
+func TestOwn_DoubtfulOrphanOfASessionFromOutside(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	s.write("slow.sh", "#!/bin/sh\n"+`env -i PATH="$PATH" sh -c 'echo $$ >pid; while :; do sleep 0.05; done' &
+while [ ! -e go ]; do sleep 0.01; done
+kill -9 $$
+`)
+	s.write("fast.sh", logged+"say start\nsay end\n")
+	s.write("inside.sh", `#!/bin/sh
+self=$1
+awk '{ print $6 }' /proc/self/stat >session
+"$self" work j -- ./slow.sh &
+run=$!
+until [ -s pid ]; do sleep 0.01; done
+read pid <pid
+leader=$(awk '{ print $5 }' /proc/$pid/stat)
+kill -9 $run
+wait $run
+: >go
+while [ -e /proc/$leader ]; do sleep 0.01; done
+"$self" work j -- ./fast.sh
+echo $? >first
+kill -9 $pid
+"$self" work j --wait -- ./fast.sh
+echo $? >second
+`)
+	s.enqueue("j", []string{"a"})
+	r := s.result(s.inNamespace("./inside.sh", s.self))
+	if got := s.file("session"); got != "0\n" {
+		t.Fatalf("the session is %s", got)
+	}
+	if s.file("first") != "75\n" || s.file("second") != "0\n" || strings.Count(r.stderr, "is not ended: it may be another's") != 1 {
+		t.Errorf("first %s, second %s\n%s", s.file("first"), s.file("second"), r.stderr)
+	}
+	s.wantStarts("a", 1)
+	s.charged("a", 0, 1)
+	s.wantTotals(map[string]int{"done": 1})
+	s.tidy()
+}
+
 // holder is the run that holds what is running.
 func (s *site) holder() (run int64) {
 	s.Helper()

@@ -103,6 +103,12 @@ func TestOwn_StoppedInATransaction(t *testing.T) {
 // that made it. The test is skipped where that can't be done.
 func (s *site) namespaced(args ...string) *exec.Cmd {
 	s.Helper()
+	return s.inNamespace(s.self, args...)
+}
+
+// inNamespace is as namespaced, for any program.
+func (s *site) inNamespace(program string, args ...string) *exec.Cmd {
+	s.Helper()
 	unshare, err := exec.LookPath("unshare")
 	if err != nil {
 		s.Skip(err)
@@ -112,7 +118,7 @@ func (s *site) namespaced(args ...string) *exec.Cmd {
 		s.Skipf("a pid namespace of its own can't be made here: %v: %s", err, out)
 	}
 	c := apart(s.command())
-	c.Path, c.Args = unshare, append(append(own, s.self), args...)
+	c.Path, c.Args = unshare, append(append(own, program), args...)
 	return c
 }
 
