@@ -86,6 +86,8 @@ func (s *site) env() []string {
 func (s *site) command(args ...string) *exec.Cmd {
 	c := exec.Command(s.self, args...)
 	c.Dir, c.Env = s.dir, s.env()
+	// A session of its own: what other tests leave behind in ours is none of its.
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	return c
 }
 

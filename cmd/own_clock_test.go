@@ -74,7 +74,7 @@ func TestOwn_AnotherBoot(t *testing.T) {
 	p.kill()
 	s.must(os.Remove(filepath.Join(s.dir, "lock.a"))) // what is not there can't hold it
 	s.write("go", "")
-	c := apart(s.command("work", "j", "--", "./item.sh"))
+	c := s.command("work", "j", "--", "./item.sh")
 	c.Env = append(c.Env, "BATCHQ_FAULT_BOOT=another")
 	r := s.start(c).endsWith(0)
 	if !strings.Contains(r.stderr, "run 1 is dead: 1 unstarted items taken back, 1 that had started") {

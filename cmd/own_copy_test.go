@@ -43,7 +43,7 @@ func TestOwn_CopyOfALiveOne(t *testing.T) {
 			wider := slices.Clone(line) // what is held takes two slots of it
 			wider[5] = "3"
 			for range 2 {
-				cmd := apart(c.command(wider...))
+				cmd := c.command(wider...)
 				cmd.Env = append(cmd.Env, "TMPDIR="+filepath.Join(s.dir, "tmp")) // where the private directories are
 				r := c.result(cmd)
 				if r.code != 75 || !strings.Contains(r.stderr, "is at work on it for another copy of this database: drop it, or wait") {
@@ -170,7 +170,7 @@ func TestOwn_MovedAway(t *testing.T) {
 	s.db += ".moved"
 	s.write("fast.sh", logged+"say start\nsay end\n")
 	s.until("all is done", func() bool {
-		return s.result(apart(s.command("work", "j", "--lease", "1s", "--", "./fast.sh"))).code == 0
+		return s.result(s.command("work", "j", "--lease", "1s", "--", "./fast.sh")).code == 0
 	})
 	s.wantTotals(map[string]int{"done": 3})
 	s.notBeside(s.log())

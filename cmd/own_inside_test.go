@@ -90,7 +90,7 @@ func TestOwn_PIDReused(t *testing.T) {
 	p.kill()
 	s.killAll()
 	s.write("stranger.sh", "#!/bin/sh\nsleep 600\n")
-	c := apart(s.command())
+	c := s.command()
 	c.Path, c.Args, c.Env = filepath.Join(s.dir, "stranger.sh"), []string{"stranger.sh"}, []string{"PATH=" + os.Getenv("PATH")}
 	stranger := s.start(c)
 	defer func() { _ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }()

@@ -57,6 +57,8 @@ func TestOwn_DoubtfulOrphan(t *testing.T) {
 	for name, c := range map[string]struct{ fault, body string }{
 		// The leader was killed along with the run.
 		"LeaderGone": {"", loop + " &\nuntil [ -s pid ]; do sleep 0.01; done\nwhile [ ! -e go ]; do sleep 0.01; done\nkill -9 $$"},
+		// Its own group, as bash gives to a job with set -m; its parent has left.
+		"OwnGroup": {"", "exec bash -c '" + strings.ReplaceAll("set -m; ( "+loop+" & ); sleep 600", "'", `'\''`) + "'"},
 		// The run died between the fork and the record of the pid.
 		"NoPID": {"exec/forked", "exec " + loop},
 	} {
@@ -65,7 +67,7 @@ func TestOwn_DoubtfulOrphan(t *testing.T) {
 			s := setupFaulty(t)
 			s.write("slow.sh", "#!/bin/sh\n"+c.body)
 			s.enqueue("j", []string{"a", "b"})
-			first := apart(s.command("work", "j", "--", "./slow.sh"))
+			first := s.command("work", "j", "--", "./slow.sh")
 			if c.fault != "" {
 				first.Env = append(first.Env, "BATCHQ_FAULT="+c.fault)
 			}

@@ -3,7 +3,6 @@ package cmd
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -16,17 +15,10 @@ import (
 // The tests in own_* run the real binary and look at what runs do to each
 // other: nothing is at work twice at once, and nothing of others is touched.
 
-// apart puts a command into a session of its own: what other tests leave
-// behind in ours is none of its.
-func apart(c *exec.Cmd) *exec.Cmd {
-	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	return c
-}
-
-// running starts a command line of batchq apart.
+// running starts a command line of batchq.
 func (s *site) running(args ...string) *started {
 	s.Helper()
-	return s.start(apart(s.command(args...)))
+	return s.start(s.command(args...))
 }
 
 // endsWith waits for a run that must end with a status.
@@ -123,7 +115,7 @@ func (s *site) setClock(off string) {
 // clocked starts a command line under the site's clock.
 func (s *site) clocked(args ...string) *started {
 	s.Helper()
-	c := apart(s.command(args...))
+	c := s.command(args...)
 	c.Env = append(c.Env, "BATCHQ_FAULT_CLOCK="+filepath.Join(s.dir, "clock"))
 	return s.start(c)
 }

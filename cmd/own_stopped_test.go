@@ -28,7 +28,7 @@ func TestOwn_StoppedRun(t *testing.T) {
 			s.write("item.sh", logged+"say start\n[ -e go ] || sleep 600\nsay end\n")
 			s.enqueue("j", []string{"a", "b", "c"})
 			line := []string{"work", "j", "--wait", "--lease", "1s", "--", "./item.sh"}
-			c := apart(s.command(line...))
+			c := s.command(line...)
 			if fault != "" {
 				c.Env = append(c.Env, "BATCHQ_FAULT="+fault)
 			}
@@ -74,7 +74,7 @@ func TestOwn_StoppedInATransaction(t *testing.T) {
 	s.write("item.sh", logged+"say start\n[ -e go ] || sleep 600\nsay end\n")
 	s.enqueue("j", []string{"a", "b"})
 	line := []string{"work", "j", "--lease", "4s", "--", "./item.sh"}
-	c := apart(s.command(line...))
+	c := s.command(line...)
 	c.Env = append(c.Env, "BATCHQ_FAULT=renewing-the-lease/begun=stop")
 	p := s.start(c)
 	s.stands(c.Process.Pid)
@@ -117,7 +117,7 @@ func (s *site) inNamespace(program string, args ...string) *exec.Cmd {
 	if out, err := exec.Command(unshare, append(own[1:], "true")...).CombinedOutput(); err != nil {
 		s.Skipf("a pid namespace of its own can't be made here: %v: %s", err, out)
 	}
-	c := apart(s.command())
+	c := s.command()
 	c.Path, c.Args = unshare, append(append(own, program), args...)
 	return c
 }
@@ -206,7 +206,7 @@ func TestOwn_SamePIDInTwoNamespaces(t *testing.T) {
 	s.write("go.b", "")
 	second.endsWith(0)
 	s.write("go.a", "")
-	s.until("a is done", func() bool { return s.result(apart(s.command(line("j")...))).code == 0 })
+	s.until("a is done", func() bool { return s.result(s.command(line("j")...)).code == 0 })
 	s.wantStarts("a", 2)
 	s.wantStarts("b", 1)
 	s.wantTotals(map[string]int{"done": 2})

@@ -179,7 +179,7 @@ func (r *Run) Heartbeat(ctx context.Context, replaced func() bool) error {
 		case <-beat.C:
 		}
 		if replaced() {
-			return fmt.Errorf("%s is no longer the file that this run opened: it was moved, removed or restored under it", r.database)
+			return r.Displaced()
 		}
 		err := r.renew(ctx)
 		switch {
@@ -194,6 +194,12 @@ func (r *Run) Heartbeat(ctx context.Context, replaced func() bool) error {
 			r.note(jobs.Note{Level: jobs.NoteDetail, Text: "looking for dead runs: " + err.Error()})
 		}
 	}
+}
+
+// Displaced is why a run whose file was replaced can't go on: what it records
+// is in a file that nobody finds at the path.
+func (r *Run) Displaced() error {
+	return fmt.Errorf("%s is no longer the file that this run opened: it was moved, removed or restored under it", r.database)
 }
 
 func (r *Run) renew(ctx context.Context) error {

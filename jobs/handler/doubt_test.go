@@ -69,6 +69,8 @@ func TestSurvivors_DoubtfulMember(t *testing.T) {
 	o.Run = nil
 	wantDoubt(t, "nothing is known of the run", o, nil, nil)
 
+	_ = unix.Kill(pid, unix.SIGKILL) // of the second it would be doubtful too
+	until(t, "the first is gone", func() bool { return !alive(pid) })
 	o, pid = strayed(t, `env -i /bin/`+sleepers+` & echo $! >$PID; exit 0`)
 	o.Mark, o.Run = newMark(), &RunProcess{Session: session(t)}
 	wantDoubt(t, "an empty environment is no alibi", o, nil, []int{pid})
@@ -94,12 +96,15 @@ func TestSurvivors_DoubtfulWithoutPID(t *testing.T) {
 		}
 	}
 	mine("no PID on record", o, true)
+	recorded := o
+	recorded.PID, recorded.Start = 1<<30, begun
+	mine("a PID on record", recorded, true)
 	for what, change := range map[string]func(*Orphan){
-		"a PID on record":     func(o *Orphan) { o.PID, o.Start = 1<<30, begun },
-		"the run's own group": func(o *Orphan) { o.Run.PID = leader },
-		"another session":     func(o *Orphan) { o.Run.Session++ },
-		"begun after it":      func(o *Orphan) { o.Run.Begun += 1000 },
-		"nothing is known":    func(o *Orphan) { o.Run = nil },
+		"a PID on record, later": func(o *Orphan) { o.PID, o.Start = 1<<30, begun+1000 },
+		"the run's own group":    func(o *Orphan) { o.Run.PID = leader },
+		"another session":        func(o *Orphan) { o.Run.Session++ },
+		"begun after it":         func(o *Orphan) { o.Run.Begun += 1000 },
+		"nothing is known":       func(o *Orphan) { o.Run = nil },
 		"its parent in the session": func(o *Orphan) {
 			pid = spawn(t, "exec "+sleepers).Process.Pid
 		},
@@ -114,6 +119,21 @@ func TestSurvivors_DoubtfulWithoutPID(t *testing.T) {
 		mine(what, changed, false)
 		pid = was
 	}
+}
+
+// doctor --fix makes up a run whose record was lost, with a token that no
+// process bears: the process on record is known by its pid and start all the same.
+func TestSurvivors_LeaderOfAnotherMark(t *testing.T) {
+	cmd := spawn(t, "exec "+sleepers, "BATCHQ_MARK=lost.1.1")
+	awaitSleep(t, cmd.Process.Pid)
+	start, err := StartTime(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Orphan{Mark: newMark(), PID: cmd.Process.Pid, Start: start}
+	wantDoubt(t, "the process on record", o, nil, []int{cmd.Process.Pid})
+	o.Start++
+	wantDoubt(t, "a stranger that has its number", o, nil, nil)
 }
 
 // A doubtful process hears nothing from us, however little time is left, and
@@ -137,14 +157,15 @@ func TestEnd_Doubtful(t *testing.T) {
 	}
 }
 
-// Once the command itself is found by its mark, nobody else is taken for it,
-// also when it has ended.
-func TestEnd_NoDoubtBesideTheLeader(t *testing.T) {
+// Beside the command itself, found by its mark, there may be a child in a group
+// of its own that has cleared its environment and lost its parent.
+func TestEnd_DoubtBesideTheLeader(t *testing.T) {
 	o, pid := strayed(t, `env -i PATH="$PATH" `+sleepers+` & echo $! >$PID; exit 0`)
 	o = Orphan{Mark: newMark(), Run: &RunProcess{Session: session(t), Begun: o.Start}}
 	certain := spawn(t, "exec "+sleepers, "BATCHQ_MARK="+o.Mark)
 	awaitSleep(t, certain.Process.Pid)
-	if left, err := End(t.Context(), []Orphan{o}, time.Hour); err != nil || len(left) != 0 {
+	left, err := End(t.Context(), []Orphan{o}, time.Hour)
+	if err != nil || len(left) != 1 || left[0].PID != pid || !left[0].Doubtful {
 		t.Errorf("left %+v, %v", left, err)
 	}
 	if alive(certain.Process.Pid) || !alive(pid) {

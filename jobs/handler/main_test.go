@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -22,6 +23,9 @@ func TestMain(m *testing.M) {
 	for _, name := range attemptVars {
 		os.Unsetenv(name)
 	}
+	// A session of its own: what the tests of other packages leave in theirs at
+	// the same time is none of ours. Who leads a group already can't have one.
+	_, _ = syscall.Setsid()
 	goleak.VerifyTestMain(m)
 }
 

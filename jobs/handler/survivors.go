@@ -48,9 +48,7 @@ type RunProcess struct {
 // end it. Such is one whose run is known to be dead (Run), and that
 //
 //   - would be a member of the group but for its environment, which can be read
-//     and has no mark (env -i PATH=… COMMAND), once the leader is gone; or,
-//     where the run died before it could record a PID and no leader with the
-//     mark was found,
+//     and has no mark (env -i PATH=… COMMAND), once the leader is gone; or
 //   - has no mark, is in the run's session though not in the run's own group,
 //     started no earlier than the attempt, as did its group's leader where
 //     there still is one, and has lost its parent: the one that it has now is
@@ -70,7 +68,6 @@ func Survivors(orphans []Orphan) ([]Process, error) {
 type scan struct {
 	all []Process
 	buf []byte
-	led map[int]bool // orphans whose command itself was found: they need no guess at it
 }
 
 // survivors is as Survivors. known are processes that an earlier pass has
@@ -80,9 +77,6 @@ func (s *scan) survivors(orphans []Orphan, known map[identity]int) ([]Process, e
 		return nil, nil
 	}
 	s.all = s.all[:0]
-	if s.led == nil {
-		s.led = map[int]bool{}
-	}
 	if err := allProcesses(func(p Process) { s.all = append(s.all, p) }); err != nil {
 		return nil, err
 	}
@@ -107,9 +101,6 @@ func (s *scan) survivors(orphans []Orphan, known map[identity]int) ([]Process, e
 	var found []Process
 	add := func(p *Process, orphan int) {
 		matched[p.PID] = orphan
-		if p.PID == p.group {
-			s.led[orphan] = true
-		}
 		q := *p
 		q.Orphan = orphan
 		found = append(found, q)
@@ -144,7 +135,7 @@ func (s *scan) survivors(orphans []Orphan, known map[identity]int) ([]Process, e
 		undecided = rest
 	}
 	for _, p := range undecided {
-		found = m.doubt(found, p, s.led)
+		found = m.doubt(found, p)
 	}
 	return found, nil
 }
@@ -155,8 +146,9 @@ type matcher struct {
 	exact    map[string]int
 	prefixes []int
 	groups   map[int]group
-	blind    []int  // those of a known run without a PID on record
-	earliest uint64 // nothing of any orphan can have started before
+	leaders  map[identity]int // the recorded processes themselves
+	known    []int            // those of a known run
+	earliest uint64           // nothing of any orphan can have started before
 	byPID    map[int]*Process
 }
 
@@ -166,7 +158,7 @@ type group struct {
 }
 
 func newMatcher(orphans []Orphan, byPID map[int]*Process) *matcher {
-	m := &matcher{orphans: orphans, exact: map[string]int{}, groups: map[int]group{}, byPID: byPID}
+	m := &matcher{orphans: orphans, exact: map[string]int{}, groups: map[int]group{}, leaders: map[identity]int{}, byPID: byPID}
 	for i, o := range orphans {
 		if i == 0 || o.Start < m.earliest {
 			m.earliest = o.Start // 0 where one is unknown
@@ -178,10 +170,10 @@ func newMatcher(orphans []Orphan, byPID map[int]*Process) *matcher {
 		default:
 			m.exact[o.Mark] = i
 		}
+		if o.Run != nil {
+			m.known = append(m.known, i)
+		}
 		if o.PID <= 1 || o.Start == 0 {
-			if o.PID == 0 && o.Run != nil {
-				m.blind = append(m.blind, i)
-			}
 			continue
 		}
 		leader := byPID[o.PID]
@@ -191,11 +183,19 @@ func newMatcher(orphans []Orphan, byPID map[int]*Process) *matcher {
 			continue
 		}
 		m.groups[o.PID] = group{i, leader != nil}
+		if leader != nil {
+			m.leaders[identity{o.PID, o.Start}] = i
+		}
 	}
 	return m
 }
 
 func (m *matcher) match(p *Process, mark marking) (orphan int, ok bool) {
+	// The recorded process itself, whatever mark it bears: doctor --fix may have
+	// had to make up a run's token anew.
+	if i, ok := m.leaders[identity{p.PID, p.Start}]; ok {
+		return i, true
+	}
 	if mark.mark != "" {
 		if i, ok := m.exact[mark.mark]; ok {
 			return i, true
@@ -226,8 +226,8 @@ func (m *matcher) member(p *Process) (g group, ok bool) {
 }
 
 // doubt adds p to found, for each orphan to which it may belong. It bears no
-// mark. led are orphans of which the leader has been found.
-func (m *matcher) doubt(found []Process, p *Process, led map[int]bool) []Process {
+// mark.
+func (m *matcher) doubt(found []Process, p *Process) []Process {
 	add := func(orphan int) {
 		q := *p
 		q.Orphan, q.Doubtful = orphan, true
@@ -239,12 +239,13 @@ func (m *matcher) doubt(found []Process, p *Process, led map[int]bool) []Process
 		}
 		return found
 	}
-	for _, i := range m.blind {
+	for _, i := range m.known {
 		run := m.orphans[i].Run
-		if led[i] || p.session != run.Session || p.Start < run.Begun || p.group == run.PID || p.group == p.session {
+		begun := max(run.Begun, m.orphans[i].Start)
+		if p.session != run.Session || p.Start < begun || p.group == run.PID || p.group == p.session {
 			continue
 		}
-		if leader := m.byPID[p.group]; leader != nil && leader.Start < run.Begun {
+		if leader := m.byPID[p.group]; leader != nil && leader.Start < begun {
 			continue // a group that was there before, perhaps the run's own
 		}
 		if parent := m.byPID[p.parent]; parent != nil && p.parent != 1 && parent.session == run.Session {

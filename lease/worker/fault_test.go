@@ -97,6 +97,26 @@ func TestFault_LockedAtAnyTime(t *testing.T) {
 	}
 }
 
+// A run that ends before its heart beats once has recorded into a file that
+// nobody finds any more: it must not end as if all was well.
+func TestFault_FileReplacedAtTheEnd(t *testing.T) {
+	b := setup(t)
+	b.enqueue("j", "a")
+	r := b.startWith(plan(serial(b.job("j", jobs.Serial, `say start; wait_for go`))), options{replaced: true})
+	b.begun("a")
+	b.must(os.Rename(b.path, b.path+".moved"))
+	b.touch("go")
+	select {
+	case <-r.done:
+	case <-time.After(patience):
+		t.Fatal("it does not end")
+	}
+	b.must(os.Rename(b.path+".moved", b.path))
+	if r.err == nil || !strings.Contains(r.err.Error(), "no longer the file") {
+		t.Errorf("it says %v", r.err)
+	}
+}
+
 // The file was replaced under a live run (a restored backup, a moved file):
 // what runs is ended, because its result could not be recorded, and it says so.
 func TestFault_FileReplaced(t *testing.T) {

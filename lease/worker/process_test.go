@@ -113,6 +113,8 @@ func (b *bundle) process(p worker.Plan) *process {
 	b.must(err)
 	x := &process{b: b, cmd: exec.Command(exe), done: make(chan struct{})}
 	x.cmd.Env = append(os.Environ(), roleVar+"="+string(text))
+	// A session of its own: what others leave behind in ours is none of its.
+	x.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	stderr, err := os.CreateTemp(b.dir, "stderr")
 	b.must(err)
 	defer stderr.Close()

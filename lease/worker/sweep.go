@@ -11,7 +11,7 @@ import (
 // Sweeper deletes what keep_done no longer keeps: that part of store.Upkeep.
 type Sweeper interface {
 	Sweep(ctx context.Context, keep map[string]time.Duration) (store.Pruned, error)
-	PruneRuns(ctx context.Context, age time.Duration, dryRun bool) (runs int, err error)
+	SweepRuns(ctx context.Context, keep map[string]time.Duration) (runs int, err error)
 }
 
 // A run sweeps at its end, and while it follows. Neither may be long: what is
@@ -27,24 +27,18 @@ const (
 	sweepAgain = time.Minute
 )
 
-// keeps is how long the run's jobs keep what is settled, and how long runs are
-// kept: as long as any of these jobs' items; 0 where one keeps them for ever.
-func (w *Worker) keeps() (items map[string]time.Duration, runs time.Duration) {
-	items = map[string]time.Duration{}
+// keeps is how long the run's jobs keep what is settled; one that is not in it
+// keeps it for ever.
+func (w *Worker) keeps() map[string]time.Duration {
+	keep := map[string]time.Duration{}
 	for _, l := range w.plan.Lanes {
 		for _, s := range l.Jobs {
 			if s.KeepDone > 0 {
-				items[s.Name] = s.KeepDone
+				keep[s.Name] = s.KeepDone
 			}
 		}
 	}
-	if len(items) < len(w.plan.jobNames()) {
-		return items, 0
-	}
-	for _, age := range items {
-		runs = max(runs, age)
-	}
-	return items, runs
+	return keep
 }
 
 // sweepAtEnd sweeps a little, or as much again as the run has done where that
@@ -92,7 +86,7 @@ func (w *Worker) sweepIfDue() {
 // sweep is one step; false when there is nothing to be swept, or it failed,
 // which is no failure of the run.
 func (w *Worker) sweep() (p store.Pruned, ok bool) {
-	keep, _ := w.keeps()
+	keep := w.keeps()
 	if len(keep) == 0 {
 		return p, false
 	}
@@ -107,10 +101,9 @@ func (w *Worker) sweep() (p store.Pruned, ok bool) {
 	return p, true
 }
 
+// sweepRuns deletes old runs of jobs that keep nothing for ever.
 func (w *Worker) sweepRuns() {
-	if _, age := w.keeps(); age > 0 {
-		if _, err := w.store.PruneRuns(w.hard, age, false); err != nil {
-			w.note(jobs.NoteDetail, "deleting runs of long ago: %v", err)
-		}
+	if _, err := w.store.SweepRuns(w.hard, w.keeps()); err != nil {
+		w.note(jobs.NoteDetail, "deleting runs of long ago: %v", err)
 	}
 }

@@ -151,6 +151,9 @@ func (w *Worker) Run(soft, hard context.Context, replaced func() bool) (Summary,
 	}
 	still()
 	beating.Wait()
+	if err == nil && replaced() {
+		return w.summary, w.run.Displaced() // a short run ends before the first beat
+	}
 	if err != nil {
 		// The database is beyond our reach. What runs is ended, because its
 		// result could not be recorded.

@@ -53,6 +53,46 @@ func (db *DB) refuseNetwork() error {
 	return nil
 }
 
+// refuseSecondName keeps a file from being written that has another name than
+// its path: the log lies beside the name, so that each of two names would have
+// one, and what is written through one would be unknown to the other, or lost.
+func (db *DB) refuseSecondName(info os.FileInfo) error {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Nlink > 1 {
+		return &store.FileError{Path: db.path, Err: store.ErrReadOnly, Detail: fmt.Sprintf("it has %d names (hard links), and each would get a log of its own", st.Nlink),
+			Hint: fmt.Sprintf("remove the others (find DIR -xdev -inum %d); batchq backup makes a copy", st.Ino)}
+	}
+	mounted, err := isMountPoint(db.path)
+	if err != nil {
+		return fmt.Errorf("%s: %w", db.path, err)
+	}
+	if mounted {
+		return &store.FileError{Path: db.path, Err: store.ErrReadOnly, Detail: "it is mounted by itself, so that its log would lie beside this name and not beside its other one",
+			Hint: "mount the directory that it lies in"}
+	}
+	return nil
+}
+
+// isMountPoint says whether something is mounted at path itself. Where there
+// is no /proc, nothing is known to be.
+func isMountPoint(path string) (bool, error) {
+	table, err := os.ReadFile("/proc/self/mountinfo")
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	for line := range strings.Lines(string(table)) {
+		if fields := strings.Fields(line); len(fields) > 4 && mountEscapes.Replace(fields[4]) == path {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// mountEscapes undoes what the kernel does to a path in that table: proc(5).
+var mountEscapes = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+
 // create makes a complete database beside the path and moves it there in one
 // step, so that no other process ever sees half of one. A lock on the
 // directory lets one of many creators do it.

@@ -123,6 +123,14 @@ func Open(ctx context.Context, path string, o Options) (*DB, error) {
 	case err != nil:
 		return nil, &store.FileError{Path: path, Err: store.ErrReadOnly, Detail: pathReason(err), Hint: "check the owner and mode of the file and its directory"}
 	}
+	if o.Create || o.Migrate {
+		if info, err = os.Stat(path); err == nil {
+			err = db.refuseSecondName(info)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
 	if err := db.connect(ctx, o.Create || o.Migrate); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
