@@ -188,7 +188,11 @@ func enqueue(ctx context.Context, a *app, feed *store.Feed, records *list) (fed 
 		return fed, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	return feed.Run(ctx, db, records)
+	fed, err = feed.Run(ctx, db, records)
+	if err == nil && db.Replaced() {
+		err = fmt.Errorf("%s is no longer the file that was opened: it was moved, removed or restored while items were added to it; enqueue them again", db.Path())
+	}
+	return fed, err
 }
 
 // stoppedBy is the end of a command at a signal.

@@ -1,10 +1,13 @@
 package cmd
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
+
+	"batchq/store"
 )
 
 // A second name of the file has a log of its own: an item that was added
@@ -24,6 +27,28 @@ func TestFile_SecondName(t *testing.T) {
 	s.must(os.Remove(s.db + ".second"))
 	s.want(0, "work", "j", "--", "true")
 	s.wantTotals(map[string]int{"done": 1})
+}
+
+// What was added to a file that was moved away meanwhile is not acknowledged.
+func TestFile_MovedDuringEnqueue(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	s.enqueue("j", []string{"a"})
+	c := s.command("enqueue", "j")
+	list, err := c.StdinPipe()
+	s.must(err)
+	p := s.start(c)
+	for i := range 3 * store.MaxRows {
+		_, err = fmt.Fprintf(list, "key-%d\n", i)
+		s.must(err)
+	}
+	s.until("some are added", func() bool { return len(s.items(store.Selection{})) > 1 })
+	s.must(os.Rename(s.db, s.db+".moved"))
+	s.must(list.Close())
+	if r := p.endsWith(1); !strings.Contains(r.stderr, "is no longer the file that was opened") {
+		t.Error(r)
+	}
+	s.must(os.Rename(s.db+".moved", s.db))
 }
 
 // What is handed into a container file by file is mounted by itself.
