@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"batchq/report"
 	"batchq/store"
+	"batchq/store/sqlite"
 )
 
 func newBackup(a *app) *cobra.Command {
@@ -21,9 +24,10 @@ is examined as doctor does it, and FILE is there only when it is whole and on
 the disk. What live runs hold at that moment is held in the copy too: a run on
 the copy takes it back, and touches nothing of the original.
 
-To restore one: stop every run (batchq pause --all --wait, then end those that
-follow), move FILE into the place of the database, and remove the -wal and -shm
-beside the old one: they belong to it. Fencing tokens go on growing from there.
+To restore one: let every run come to its end (batchq pause --all --wait), end
+those with --follow too (TERM; batchq runs list shows their pids), remove the -wal
+and -shm beside the old database first, which belong to it and would be played into
+the copy, and move FILE into its place. Fencing tokens go on growing from there.
 What was recorded after the copy was made is not in it, and would be done again.`,
 		Example: `  batchq backup /backup/batchq.db
   batchq backup "/backup/batchq-$(date +%F).db" -q
@@ -31,8 +35,9 @@ What was recorded after the copy was made is not in it, and would be done again.
   # in a crontab % begins a new line unless it is escaped
   15 2 * * *  batchq --db /srv/settle/batchq.db backup /backup/batchq-$(date +\%F).db -q
 
-  # restore
-  batchq pause --all --wait && mv /backup/batchq.db batchq.db && rm -f batchq.db-wal batchq.db-shm`,
+  # restore: no run may be at work, those with --follow have to be ended too
+  batchq pause --all --wait && batchq runs list
+  rm -f batchq.db-wal batchq.db-shm && mv /backup/batchq.db batchq.db`,
 		Args: oneFile,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveDefault
@@ -63,6 +68,12 @@ func oneFile(c *cobra.Command, args []string) error {
 	case args[0] == "-":
 		return withHint(usagef("a copy can't be written to stdout"), "name a file; ./- is one that is called so")
 	}
+	if of := sqlite.SideFileOf(args[0]); of != "" {
+		return withHint(usagef("FILE: %s is the name of a file beside a database %s: a copy there would be taken for that, and lost", args[0], of), "name another file")
+	}
+	if info, err := os.Stat(args[0]); strings.HasSuffix(args[0], "/") && (err != nil || !info.IsDir()) {
+		return withHint(usagef("FILE: %s ends in a slash, and there is no such directory", args[0]), "name a file")
+	}
 	return nil
 }
 
@@ -79,7 +90,7 @@ func runBackup(ctx context.Context, a *app, file string) (err error) {
 		return exitWith(signalExit(sig), fmt.Errorf("stopped by %s: no copy was made", signalName(sig)))
 	}
 	if err != nil {
-		return badCopy(a, err)
+		return badCopy(ctx, a, err)
 	}
 	r := report.NewBackup(copied, aliveAmong(db.Path(), copied.Runs), a.now())
 	if a.out.json {
@@ -93,9 +104,12 @@ func runBackup(ctx context.Context, a *app, file string) (err error) {
 }
 
 // badCopy adds to an error about the database itself what doctor can do.
-func badCopy(a *app, err error) error {
-	if errors.Is(err, store.ErrDamaged) {
-		return withHint(err, "%s doctor says all that is wrong, and doctor --fix mends what can be mended", a.self())
+func badCopy(ctx context.Context, a *app, err error) error {
+	if !errors.Is(err, store.ErrDamaged) {
+		return err
 	}
-	return err
+	if f, found := a.look(ctx); found != nil || len(f.Integrity) > 0 {
+		return withHint(err, "%s doctor says all that is wrong; restore an older backup: nothing mends a damaged file", a.self())
+	}
+	return withHint(err, "%s doctor says all that is wrong, and doctor --fix mends what can be mended", a.self())
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -21,16 +22,16 @@ func newDoctor(a *app) *cobra.Command {
 		Use:   "doctor",
 		Short: "Recount everything and check the database",
 		Long: `Counts every item and compares with the books, looks for rows that point
-nowhere, for counters that can't be, for modes and owners of its files, and lets
-the engine examine the file itself. Without --fix it changes nothing, and may run
-beside anything. What a dead run has left is a note, not a fault: the next run
-takes it over.
+nowhere, for counters that can't be, for tables and indexes that are missing or
+changed, for modes and owners of its files, and lets the engine examine the file
+itself. Without --fix it changes nothing, and may run beside anything. What a dead
+run has left is a note, not a fault: the next run takes it over.
 
 --fix writes books and counters anew from the items, removes rows that belong to
-nothing, gives the files their mode (0600) and owner, says each thing that it
-mended, and examines everything once more. It may run beside runs at work. It
-never deletes an item and never changes an item's state. What can't be mended
-(a damaged file, a lost name) stays a fault.`,
+nothing, makes lost indexes anew, gives the files their mode (0600) and owner, says
+each thing that it mended, and examines everything once more. It may run beside runs
+at work. It never deletes an item and never changes an item's state. What can't be
+mended (a lost table or name) stays a fault, and a damaged file is left as it is.`,
 		Example: `  batchq doctor
   batchq doctor -q || mail -s "batchq: database at fault" ops@example.org
   batchq backup before.db; batchq doctor --fix`,
@@ -55,42 +56,39 @@ type doctorOptions struct {
 	fix bool
 }
 
-func runDoctor(ctx context.Context, a *app, o *doctorOptions) (err error) {
-	to := reads
-	if o.fix {
-		to = changes
+// findings are what doctor knows of a database.
+type findings struct {
+	store.Health
+	life   map[int64]report.Life
+	mended []string
+}
+
+func runDoctor(ctx context.Context, a *app, o *doctorOptions) error {
+	f, err := a.look(ctx)
+	// A damaged file is left alone: what is counted in it is not to be trusted,
+	// and books must not be written anew from that.
+	if err == nil && o.fix && len(f.Integrity) == 0 {
+		err = a.mend(ctx, &f)
 	}
-	db, err := a.openStore(ctx, to)
 	if err != nil {
-		return beyondHelp(err)
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	var mended []string
-	if o.fix {
-		if mended, err = mend(ctx, db); err != nil {
-			for _, what := range mended { // it is so, whatever came after it
-				a.out.must("mended: %s", what)
-			}
-			return beyondHelp(err)
+		for _, what := range f.mended { // it is so, whatever came after it
+			a.out.must("mended: %s", what)
 		}
+		return err
 	}
-	health, life, err := diagnose(ctx, db)
-	if err != nil {
-		return beyondHelp(err)
-	}
-	r := report.NewHealth(health, life, a.now(), mended...)
+	r := report.NewHealth(f.Health, f.life, a.now(), f.mended...)
 	switch {
 	case a.out.json:
 		err = a.out.document(r)
-	case !a.out.quiet || !health.Sound() || len(mended) > 0:
+	case !a.out.quiet || !f.Sound() || len(f.mended) > 0:
 		err = a.out.result(r.WriteText)
 	}
-	if err != nil || health.Sound() {
+	if err != nil || f.Sound() {
 		return err
 	}
 	err = errors.New("the database is not sound")
 	switch {
-	case len(health.Integrity) > 0:
+	case len(f.Integrity) > 0:
 		return withHint(err, "%s", wayOut)
 	case o.fix:
 		return withHint(err, "what is left can't be mended without a guess: restore a backup, or ask for help with the lines above")
@@ -99,14 +97,74 @@ func runDoctor(ctx context.Context, a *app, o *doctorOptions) (err error) {
 }
 
 // wayOut is what there is to do about a damaged file.
-const wayOut = "copy the file and its -wal away first; then restore a backup (without the old -wal and -shm), or save what can be read with sqlite3's .recover (https://sqlite.org/recovery.html)"
+const wayOut = "copy the file and its -wal away first; then restore a backup (without the old -wal and -shm), or save what can be read with sqlite3's .recover (https://sqlite.org/recovery.html); doctor --fix can't mend it"
 
-// beyondHelp adds the way out to the error of a file that can't be read.
-func beyondHelp(err error) error {
-	if errors.Is(err, store.ErrDamaged) {
-		return withHint(err, "%s", wayOut)
+// look examines the database as it is, and changes nothing. That it is too
+// damaged to be read is a finding too.
+func (a *app) look(ctx context.Context) (f findings, err error) {
+	db, err := a.openStore(ctx, reads)
+	switch {
+	case errors.Is(err, store.ErrDamaged) && !a.out.json:
+		return f, withHint(err, "%s", wayOut) // there is no more to say than that
+	case err == nil:
+		defer func() { err = errors.Join(err, db.Close()) }()
+		f.Health, f.life, err = diagnose(ctx, db)
 	}
-	return err
+	fe, ok := errors.AsType[*store.FileError](err)
+	switch {
+	case ok && errors.Is(err, store.ErrDamaged):
+		f.Health = store.Health{Path: fe.Path, NewestSchema: sqlite.Schema(), Integrity: []string{"it can't be read: " + strings.TrimPrefix(fe.Error(), fe.Path+": ")}}
+		if info, err := os.Stat(fe.Path); err == nil {
+			f.Bytes = info.Size()
+		}
+		return f, nil
+	case ok && errors.Is(err, store.ErrNoDatabase):
+		if info, statErr := os.Stat(fe.Path); statErr == nil && info.Size() == 0 {
+			return f, withHint(fmt.Errorf("%w: the file is there, and empty (0 bytes)", err),
+				"if it was not empty before, restore a backup: enqueue would begin a new database in its place")
+		}
+	}
+	return f, err
+}
+
+// mend mends what can be mended, the schema first: without it an older file
+// can't be brought up to date.
+func (a *app) mend(ctx context.Context, f *findings) error {
+	err := a.with(ctx, reads, func(db *sqlite.DB) (err error) {
+		f.mended, err = db.RepairSchema(ctx)
+		return err
+	})
+	if err == nil {
+		err = a.with(ctx, changes, func(db *sqlite.DB) error {
+			mended, err := mend(ctx, db)
+			f.mended = append(f.mended, mended...)
+			return err
+		})
+	}
+	if err != nil && !errors.Is(err, store.ErrDamaged) {
+		return err
+	}
+	// What kept it from its end is among what is found now.
+	after, again := a.look(ctx)
+	if again != nil {
+		return again
+	}
+	if err != nil && after.Sound() {
+		return err
+	}
+	after.mended = f.mended
+	*f = after
+	return nil
+}
+
+// with opens the database for one thing.
+func (a *app) with(ctx context.Context, to access, do func(*sqlite.DB) error) (err error) {
+	db, err := a.openStore(ctx, to)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	return do(db)
 }
 
 // mend repairs the database and the files of its runs.

@@ -61,11 +61,21 @@ type pruneOptions struct {
 
 func (o *pruneOptions) register(f *pflag.FlagSet) {
 	o.flags = f
-	durationVar(f, &o.olderThan, "older-than", "settled longer ago than this: 30d, 12h")
+	f.Var(age{duration{&o.olderThan}}, "older-than", "settled longer ago than this: 30d, 12h")
 	f.StringSliceVar(&o.jobs, "job", nil, "of this `JOB` (repeatable); the same as an argument")
 	f.StringVar(&o.scope, "scope", "", "of this `SCOPE`; @today, @yesterday and @hour are expanded")
 	f.StringSliceVar(&o.states, "state", nil, "`STATE` of the items: done or dropped; both unless given")
 	f.BoolVar(&o.dryRun, "dry-run", false, "change nothing, say what would go")
+}
+
+// age is a duration of which a number without a unit is most likely days.
+type age struct{ duration }
+
+func (a age) Set(s string) error {
+	if _, err := config.ParseAge(s); err != nil {
+		return err
+	}
+	return a.duration.Set(s)
 }
 
 // prune is what is to go; its Keep is filled when the jobs are known.

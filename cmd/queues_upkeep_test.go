@@ -42,7 +42,7 @@ func TestQueues_PruneGoesByTheEnd(t *testing.T) {
 	s.enqueue("j", []string{"now dropped"})
 	s.want(0, "drop", "--job", "j", "--key", "now dropped")
 	r := s.want(0, "prune", "--older-than", "7d")
-	if r.stdout != "pruned 1 done, 0 dropped items, 1 runs\n" {
+	if r.stdout != "pruned 1 done, 0 dropped items, 1 run\n" {
 		t.Error(r)
 	}
 	s.wantTotals(map[string]int{"done": 3, "dead": 1, "dropped": 1})

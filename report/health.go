@@ -15,8 +15,8 @@ type Health struct {
 	SchemaVersion  int         `json:"schema_version"`
 	Path           string      `json:"path"`
 	Sound          bool        `json:"sound"`
-	DatabaseSchema int         `json:"database_schema"`
-	NewestSchema   int         `json:"newest_schema"` // what the next change brings it to
+	DatabaseSchema int         `json:"database_schema"` // 0: it could not be read
+	NewestSchema   int         `json:"newest_schema"`   // what the next change brings it to
 	Bytes          int64       `json:"bytes"`
 	LogBytes       int64       `json:"log_bytes"` // not yet folded into the file
 	Items          int64       `json:"items"`
@@ -81,7 +81,7 @@ func (r HealthRun) who(now time.Time) string {
 }
 
 func (r HealthRun) holds() string {
-	return fmt.Sprintf("%d unstarted items, %d that had started", r.Claimed, r.Running)
+	return fmt.Sprintf("%s, %d that had started", many(r.Claimed, "unstarted item"), r.Running)
 }
 
 // leftNotes name what waits for the end of what dead runs left behind.
@@ -91,14 +91,14 @@ func leftNotes(h store.Health) (notes []string) {
 			Name(l.It), l.Dead, l.By, l.It.ID))
 	}
 	if more := h.LeftCount - int64(len(h.Left)); more > 0 {
-		notes = append(notes, fmt.Sprintf("%d more items are held likewise", more))
+		notes = append(notes, many(more, "more item")+" held likewise")
 	}
 	return notes
 }
 
 // schemaNotes say what becomes of a file that an older batchq made.
 func (h Health) schemaNotes() []string {
-	if h.DatabaseSchema >= h.NewestSchema {
+	if h.DatabaseSchema >= h.NewestSchema || h.DatabaseSchema == 0 { // 0: it could not be read
 		return nil
 	}
 	note := fmt.Sprintf("its schema is %d: the next change brings it to %d", h.DatabaseSchema, h.NewestSchema)
@@ -129,13 +129,25 @@ func (h Health) WriteText(w io.Writer) error {
 			fmt.Fprintf(&b, "%s: %s\n", part.word, Safe(text))
 		}
 	}
-	verdict := fmt.Sprintf("sound: %d items, books balanced, file whole", h.Items)
+	verdict := fmt.Sprintf("sound: %s, books balanced, file whole", many(h.Items, "item"))
 	if !h.Sound {
-		verdict = fmt.Sprintf("not sound: %d faults", len(h.Faults)+len(h.Integrity))
+		verdict = "not sound: " + many(len(h.Faults)+len(h.Integrity), "fault")
 	}
-	fmt.Fprintf(&b, "%s; %s (schema %d, %s, log %s)\n", verdict, Safe(h.Path), h.DatabaseSchema, size(h.Bytes), size(h.LogBytes))
+	schema := "schema unknown"
+	if h.DatabaseSchema > 0 {
+		schema = fmt.Sprintf("schema %d", h.DatabaseSchema)
+	}
+	fmt.Fprintf(&b, "%s; %s (%s, %s, log %s)\n", verdict, Safe(h.Path), schema, size(h.Bytes), size(h.LogBytes))
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// many is how many there are of something.
+func many[N int | int64](n N, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %ss", n, one)
 }
 
 // size is a number of bytes for people.

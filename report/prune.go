@@ -25,9 +25,9 @@ func NewPruned(p store.Pruned, runs *int, olderThan time.Duration, dryRun, stopp
 
 // Summary is that on one line.
 func (p Pruned) Summary() string {
-	s := fmt.Sprintf("pruned %d done, %d dropped items", p.Done, p.Dropped)
+	s := fmt.Sprintf("pruned %d done, %s", p.Done, many(p.Dropped, "dropped item"))
 	if p.Runs != nil {
-		s += fmt.Sprintf(", %d runs", *p.Runs)
+		s += ", " + many(*p.Runs, "run")
 	}
 	if p.DryRun {
 		s = "dry run: " + s

@@ -11,7 +11,7 @@ import (
 type Naming struct {
 	ID    int64 // 0: by Job and Key
 	Job   string
-	Key   []byte
+	Key   []byte  // beside an ID: its digits as they were typed
 	Scope *string // nil: any
 }
 
@@ -24,7 +24,13 @@ type Told struct {
 	Bearers []ItemRow
 	// Job is the books of the job that was named, where no item bears the name.
 	Job Counts
+	// KeyOf are jobs that have an item with Naming.Key, where no item has the
+	// ID: who typed it may have meant a key. At most KeyOfMost of them.
+	KeyOf []string
 }
+
+// KeyOfMost bounds Told.KeyOf: with more than a few nobody is told where to look.
+const KeyOfMost = 4
 
 // Story is all that is on record of one item and of what stands around it, at
 // one moment: what a person needs to know why it does not run.
@@ -56,6 +62,7 @@ type Story struct {
 	Kept      *Kept     // the pools that are kept free for another job; nil: none
 	Slots     []SlotRow // all that are in use
 	Runs      []RunInfo // that have not written their end
+	Served    []int64   // those of Runs that have had something of its job
 	// Crashed are slots of items whose run has died under them before, where
 	// this is such an item: a run has only one of them in flight.
 	Crashed []SlotRow

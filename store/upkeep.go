@@ -26,6 +26,11 @@ type Upkeep interface {
 	// PruneRuns deletes at most MaxRows runs that ended longer ago than age and
 	// of which nothing is held, or only counts them.
 	PruneRuns(ctx context.Context, age time.Duration, dryRun bool) (runs int, err error)
+	// SweepRuns deletes at most MaxRows runs that ended longer ago than keep says
+	// of each job that they worked, and that left nothing to be looked at again.
+	// A run of which it isn't known what it worked goes only where keep names
+	// every job there is.
+	SweepRuns(ctx context.Context, keep map[string]time.Duration) (runs int, err error)
 	// Backup writes a consistent copy to a file that is not there yet, checks it,
 	// and returns when it is on the disk.
 	Backup(ctx context.Context, to string) (Copied, error)

@@ -14,6 +14,17 @@ var bareNumber = regexp.MustCompile(`^[-+]?[0-9]+(\.[0-9]+)?$`)
 // days matches the part of a duration that Go does not know, and the rest.
 var days = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?)d((?:[0-9.].*)?)$`)
 
+// ParseAge is ParseDuration for how long ago something was, or for how long it is
+// kept: who leaves the unit out means days then, and would lose nearly everything
+// by a hint at seconds.
+func ParseAge(s string) (time.Duration, error) {
+	d, err := ParseDuration(s)
+	if err != nil && bareNumber.MatchString(s) {
+		return 0, fmt.Errorf("%s has no unit: write %s for days", show(s), show(s+"d"))
+	}
+	return d, err
+}
+
 // ParseDuration reads a duration as Go does ("500ms", "60s", "1h30m"), and
 // days before the rest ("7d", "1d12h"; a day is 24 hours, also when the clocks
 // change). "0" needs no unit; any other number does.

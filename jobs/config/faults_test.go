@@ -61,6 +61,8 @@ func TestParse_Faults(t *testing.T) {
 		{"array item", "[jobs.a]\ncommand = [\n 'x',\n 3,\n]\n", "4: jobs.a.command: item 2 is an integer: want a string"},
 		{"array in array", "[jobs.a]\ncommand = [['x']]\n", "2: jobs.a.command: item 1 is an array: want a string"},
 		{"duration without unit", "[defaults]\nlease = 60\n", `2: defaults.lease: 60 has no unit: write a string like "60s"`},
+		{"age without unit", "[defaults]\nkeep_done = 30\n", `2: defaults.keep_done: 30 has no unit: write a string like "30d"`},
+		{"age text without unit", "[defaults]\nkeep_done = '30'\n", `2: defaults.keep_done: "30" has no unit: write "30d" for days`},
 		{"duration text without unit", "[defaults]\nlease = '60'\n", `2: defaults.lease: "60" has no unit: write "60s"`},
 		{"duration", job + "timeout = 'soon'\n", `3: jobs.a.timeout: "soon" is not a duration: write one like "500ms", "60s", "1h30m" or "7d"`},
 		{"duration of another type", job + "timeout = 1.5\n", "3: jobs.a.timeout: is a float: want a string"},

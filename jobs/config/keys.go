@@ -102,7 +102,7 @@ var keys = []Key{
 	{"on_crash", both, `"retry"`, "", `when the outcome is unknown: "retry", or "dead" for what must not be repeated`, stringAt(func(t *target) *jobs.OnCrash { return &t.spec.Policy.OnCrash })},
 	{"breaker.failures", both, "10", "", "different items in a row that fail before the job is held back; 0: never", numberAt(func(t *target) *int { return &t.spec.Policy.Breaker.Failures })},
 	{"breaker.cooldown", both, `"1m"`, "", "how long it is held back; doubles with each time in a row", durationAt(func(t *target) *time.Duration { return &t.spec.Policy.Breaker.Cooldown })},
-	{"keep_done", both, "", "", `how long done and dropped items are kept, like "30d"; omitted: for ever. Then their keys are new again`, positiveAt(func(t *target) *time.Duration { return &t.spec.KeepDone })},
+	{"keep_done", both, "", "", `how long done and dropped items are kept, like "30d"; omitted: for ever. Then their keys are new again`, ageAt(func(t *target) *time.Duration { return &t.spec.KeepDone })},
 }
 
 // findKey returns the key called name that may stand in place; nil when there

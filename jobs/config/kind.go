@@ -129,9 +129,14 @@ func durationAt(field func(*target) *time.Duration) kind {
 }
 
 // positiveAt reads a length of time above 0.
-func positiveAt(field func(*target) *time.Duration) kind {
+func positiveAt(field func(*target) *time.Duration) kind { return above0(field, durationOf) }
+
+// ageAt reads how long something is kept, above 0.
+func ageAt(field func(*target) *time.Duration) kind { return above0(field, ageOf) }
+
+func above0(field func(*target) *time.Duration, parse func(*node) (time.Duration, string)) kind {
 	return scalar("duration", field, func(n *node) (time.Duration, string) {
-		d, reason := durationOf(n)
+		d, reason := parse(n)
 		if reason == "" && d <= 0 {
 			reason = show(n.text) + " is not longer than 0"
 		}
@@ -276,17 +281,23 @@ func intOf(n *node, least, most int) (v int, reason string) {
 	return v, ""
 }
 
-func durationOf(n *node) (d time.Duration, reason string) {
+func durationOf(n *node) (time.Duration, string) { return lengthOf(n, "s", ParseDuration) }
+
+func ageOf(n *node) (time.Duration, string) { return lengthOf(n, "d", ParseAge) }
+
+// lengthOf reads a length of time; unit is what is most likely meant by a number
+// without one.
+func lengthOf(n *node, unit string, parse func(string) (time.Duration, error)) (d time.Duration, reason string) {
 	if n.kind == unstable.Integer {
 		if v, reason := intOf(n, math.MinInt, math.MaxInt); reason == "" {
-			return 0, fmt.Sprintf(`%d has no unit: write a string like "%ds"`, v, v)
+			return 0, fmt.Sprintf(`%d has no unit: write a string like "%d%s"`, v, v, unit)
 		}
 	}
 	s, reason := stringOf(n)
 	if reason != "" {
 		return 0, reason
 	}
-	d, err := ParseDuration(s)
+	d, err := parse(s)
 	if err != nil {
 		return 0, err.Error()
 	}

@@ -8,9 +8,11 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
 	engine "modernc.org/sqlite"
+	lib "modernc.org/sqlite/lib"
 
 	"batchq/jobs/fault"
 	"batchq/store"
@@ -23,12 +25,19 @@ const backupPages = 2048
 // write. The copy is made under another name beside its place, examined, and
 // moved there when it is sound and on the disk.
 func (db *DB) Backup(ctx context.Context, to string) (c store.Copied, err error) {
+	slash := strings.HasSuffix(to, "/")
 	if to, err = filepath.Abs(to); err != nil {
 		return c, err
 	}
 	place := &DB{path: to} // for the words of errors
+	if of := SideFileOf(to); of != "" {
+		return c, &store.FileError{Path: to, Err: store.ErrReadOnly, Detail: "that is the name of a file beside a database " + filepath.Base(of) + ", which would be removed with it", Hint: "name another file"}
+	}
 	if err := place.vacant(db.path); err != nil {
 		return c, err
+	}
+	if slash {
+		return c, &store.FileError{Path: to, Err: store.ErrReadOnly, Detail: "it ends in a slash, and there is no such directory", Hint: "name a file"}
 	}
 	draft := filepath.Join(filepath.Dir(to), "."+filepath.Base(to)+".new")
 	lock, err := place.ownDraft(draft)
@@ -45,10 +54,19 @@ func (db *DB) Backup(ctx context.Context, to string) (c store.Copied, err error)
 	}
 	fault.Here("backup", "begun")
 	if err := db.copyPages(ctx, draft); err != nil {
-		return c, place.outward("backup", err)
+		if code(err) == lib.SQLITE_FULL || code(err) == lib.SQLITE_IOERR {
+			return c, place.outward("backup", err) // it is there that there is no room
+		}
+		return c, db.outward("backup", err)
 	}
 	fault.Here("backup", "copied")
 	if c, err = db.examine(ctx, draft); err != nil {
+		if fe, ok := errors.AsType[*store.FileError](err); ok && fe.Path == draft {
+			// Nobody knows the draft; what is wrong with it is wrong with the original.
+			of := *fe
+			of.Path = db.path
+			err = &of
+		}
 		return c, err
 	}
 	fault.Here("backup", "examined")
@@ -63,6 +81,9 @@ func (db *DB) vacant(original string) error {
 	case err == nil:
 		if here, err := os.Stat(original); err == nil && os.SameFile(info, here) {
 			return &store.FileError{Path: db.path, Err: store.ErrReadOnly, Detail: "it is the database itself", Hint: "name a file that is not there yet"}
+		}
+		if info.IsDir() {
+			return &store.FileError{Path: db.path, Err: store.ErrReadOnly, Detail: "it is a directory", Hint: "name a file in it that is not there yet"}
 		}
 		return db.taken()
 	case errors.Is(err, os.ErrNotExist):
@@ -172,8 +193,8 @@ func (db *DB) copyPages(ctx context.Context, draft string) (err error) {
 		_, end := conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
 		err = errors.Join(err, end)
 	}()
-	var identity string
-	if err := conn.QueryRowContext(ctx, "SELECT identity FROM book").Scan(&identity); err != nil {
+	var objects int
+	if err := conn.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema").Scan(&objects); err != nil {
 		return err // this read is what fixes the moment
 	}
 	// Nobody else knows the draft: it needs no lock, which another kind of file
@@ -214,7 +235,11 @@ func (db *DB) examine(ctx context.Context, draft string) (c store.Copied, err er
 		return c, err
 	}
 	if !h.Sound() {
-		return c, &store.FileError{Path: db.path, Err: store.ErrDamaged, Detail: "the copy is not sound: " + append(h.Integrity, h.Faults...)[0], Hint: "batchq doctor says all that is wrong, and doctor --fix mends what can be mended"}
+		hint := "batchq doctor says all that is wrong, and doctor --fix mends what can be mended"
+		if len(h.Integrity) > 0 {
+			hint = "batchq doctor says all that is wrong; restore an older backup: nothing mends a damaged file"
+		}
+		return c, &store.FileError{Path: db.path, Err: store.ErrDamaged, Detail: "the copy is not sound: " + append(h.Integrity, h.Faults...)[0], Hint: hint}
 	}
 	st, err := copied.Stats(ctx)
 	return store.Copied{Bytes: sizeOf(draft), Items: h.Items, Runs: st.Runs}, err

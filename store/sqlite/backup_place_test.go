@@ -63,6 +63,33 @@ func TestBackup_Draft(t *testing.T) {
 	}
 }
 
+// What lies beside a database is no place for a copy: who works on that database
+// would take it for its own.
+func TestBackup_SideFiles(t *testing.T) {
+	db := openFresh(t)
+	dir := t.TempDir()
+	for name, of := range map[string]string{
+		"q.db-wal": "q.db", "q.db-shm": "q.db", "q.db-journal": "q.db", "q.db-run-abcdefghijklmnopqrstuvwxy2": "q.db", ".q.db.new": "q.db",
+		"wal": "", "-wal": "", "q.db-run-3": "", "q-wal.db": "", "q.db.new": "", ".q.db": "", "q.db-walrus": "",
+	} {
+		want := ""
+		if of != "" {
+			want = dir + "/" + of
+		}
+		if got := SideFileOf(dir + "/" + name); got != want {
+			t.Errorf("%s is taken for a file beside %q, want %q", name, got, want)
+		}
+		_, err := db.Backup(context.Background(), dir+"/"+name)
+		if (err == nil) != (of == "") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	_, err := db.Backup(context.Background(), dir+"/nothere/")
+	if fe, ok := errors.AsType[*store.FileError](err); !ok || fe.Detail != "it ends in a slash, and there is no such directory" {
+		t.Errorf("a slash at the end: %v", err)
+	}
+}
+
 // Where it can't go is said in words of its own.
 func TestBackup_NoPlace(t *testing.T) {
 	db := openFresh(t)

@@ -2,42 +2,50 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"slices"
+	"strings"
 	"time"
+
+	sqlitedriver "modernc.org/sqlite"
+	lib "modernc.org/sqlite/lib"
 
 	"batchq/jobs"
 	"batchq/store"
 )
 
 // Check recounts everything from the items and compares it with the books,
-// and lets the engine examine its file.
+// and lets the engine examine its file. Each look is for itself: what one can't
+// read is said, and the others go on.
 func (db *DB) Check(ctx context.Context) (h store.Health, err error) {
 	err = db.read(ctx, "doctor", func(s *snapshot) error {
 		h = store.Health{Path: db.path, Schema: s.schema, NewestSchema: schemaVersion, Bytes: sizeOf(db.path), WALBytes: sizeOf(db.path + "-wal")}
-		if err := s.integrity(&h); err != nil {
-			return err
-		}
-		for _, check := range []func(*store.Health) error{s.numbers, s.dangling, s.recount, s.counters, s.unheld, s.left} {
-			if err := check(&h); err != nil {
-				return s.unreadable(&h, err)
+		for _, look := range []struct {
+			at  string
+			run func(*store.Health) error
+		}{
+			{"the file's pages", s.integrity},
+			{"the schema", s.shape},
+			{"the texts", s.texts},
+			{"the items and what was given out", s.numbers},
+			{"the references", s.dangling},
+			{"the books", s.recount},
+			{"the counters by day", s.counters},
+			{"the claims and slots", s.unheld},
+			{"what dead runs left", s.left},
+			{"the runs", s.openRuns},
+		} {
+			if err := unread(&h, look.at, look.run(&h)); err != nil {
+				return err
 			}
 		}
-		return s.unreadable(&h, s.openRuns(&h))
+		return nil
 	})
 	return h, err
-}
-
-// unreadable turns an error into one more line about a damage that was found
-// already: what else there is to say must not be lost over it.
-func (s *snapshot) unreadable(h *store.Health, err error) error {
-	if err == nil || len(h.Integrity) == 0 {
-		return err
-	}
-	h.Integrity = append(h.Integrity, "not everything could be read")
-	return nil
 }
 
 // sizeOf is a file's size, 0 where there is none (a log that was folded in).
@@ -49,16 +57,81 @@ func sizeOf(path string) int64 {
 	return info.Size()
 }
 
-func (s *snapshot) integrity(h *store.Health) error {
-	return s.rows("PRAGMA integrity_check(20)", nil, func(scan func(...any) error) error {
-		var line string
-		err := scan(&line)
-		if line != "ok" {
-			h.Integrity = append(h.Integrity, line)
+// unread turns what kept one look from its end into a line about the database,
+// where that is its fault; other errors are passed on.
+func unread(h *store.Health, at string, err error) error {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	var engine *sqlitedriver.Error
+	if !errors.As(err, &engine) {
+		h.Faults = append(h.Faults, fmt.Sprintf("%s can't be read: %v", at, err)) // a value that is none of its kind
+		return nil
+	}
+	switch engine.Code() & 0xff {
+	case lib.SQLITE_ERROR: // a table or column that is not there
+		h.Faults = append(h.Faults, fmt.Sprintf("%s can't be examined: %v", at, err))
+		return nil
+	case lib.SQLITE_CORRUPT, lib.SQLITE_NOTADB:
+	case lib.SQLITE_IOERR:
+		if c := engine.Code(); c != lib.SQLITE_IOERR_READ && c != lib.SQLITE_IOERR_SHORT_READ && c != lib.SQLITE_IOERR_CORRUPTFS {
+			return err
 		}
+	default:
+		return err
+	}
+	h.Integrity = append(h.Integrity, fmt.Sprintf("%s can't be read: %v", at, err))
+	return nil
+}
+
+// integrityLines is after how many complaints the engine's own check ends.
+const integrityLines = 20
+
+// integrity lets the engine examine the file. It says several things at once
+// where a page is damaged, under a heading.
+func (s *snapshot) integrity(h *store.Health) error {
+	trees := map[int64]string{}
+	err := s.rows("SELECT rootpage, name FROM sqlite_schema WHERE rootpage > 0", nil, func(scan func(...any) error) error {
+		var root int64
+		var name string
+		err := scan(&root, &name)
+		trees[root] = name
 		return err
 	})
+	if err != nil {
+		return err
+	}
+	more := false
+	err = s.rows(fmt.Sprintf("PRAGMA integrity_check(%d)", integrityLines), nil, func(scan func(...any) error) error {
+		var text string
+		if err := scan(&text); err != nil || text == "ok" {
+			return err
+		}
+		for line := range strings.Lines(text) {
+			line = strings.TrimSpace(line)
+			switch {
+			case line == "" || strings.HasPrefix(line, "*** "):
+			case len(h.Integrity) == integrityLines:
+				more = true
+			default:
+				var tree int64
+				if n, _ := fmt.Sscanf(line, "Tree %d", &tree); n == 1 && trees[tree] != "" {
+					line = trees[tree] + ": " + line // the table or index whose page it is
+				}
+				h.Integrity = append(h.Integrity, line)
+			}
+		}
+		return nil
+	})
+	if more || len(h.Integrity) == integrityLines {
+		h.Integrity = append(h.Integrity, "there may be more: the engine's check ended here")
+	}
+	return err
 }
+
+// leastNumbers is how many ids there must be left to be given out; nobody comes
+// there by counting.
+const leastNumbers = 1 << 32
 
 // numbers looks at what was given out: ids and tokens that would be given out
 // once more, and times that have not come yet.
@@ -86,6 +159,14 @@ func (s *snapshot) numbers(h *store.Health) error {
 	}
 	if err := s.row("SELECT "+highestClaim, nil, &claim); err != nil {
 		return err
+	}
+	for _, n := range []struct {
+		what string
+		last int64
+	}{{"item id", lastItem}, {"fencing token", lastClaim}} {
+		if left := math.MaxInt64 - n.last; left < leastNumbers {
+			h.Faults = append(h.Faults, fmt.Sprintf("the last %s given out is said to be %d: only %d more can be given out", n.what, n.last, left))
+		}
 	}
 	if lastItem < item {
 		h.Faults = append(h.Faults, fmt.Sprintf("the last item id given out is said to be %d, and there is item %d", lastItem, item))
@@ -229,16 +310,16 @@ func (s *snapshot) counters(h *store.Health) error {
 		return err
 	}
 	return s.count(h, []counted{
-		{"SELECT count(*) FROM (" + overfull + ")", "days have more durations on record than successes", false},
-		{"SELECT count(*) FROM daily WHERE " + negative, "counters by day are negative", false},
-		{"SELECT count(*) FROM latency WHERE n < 1", "durations are counted less than once", false},
+		{"SELECT count(*) FROM (" + overfull + ")", "day has more durations on record than successes", "days have more durations on record than successes", false},
+		{"SELECT count(*) FROM daily WHERE " + negative, "counter by day is negative", "counters by day are negative", false},
+		{"SELECT count(*) FROM latency WHERE n < 1", "duration is counted less than once", "durations are counted less than once", false},
 	})
 }
 
 // counted is a search for what should not be, and what to say of it.
 type counted struct {
-	query, text string
-	note        bool
+	query, one, text string // text where they are several
+	note             bool
 }
 
 func (s *snapshot) count(h *store.Health, searches []counted) error {
@@ -247,11 +328,15 @@ func (s *snapshot) count(h *store.Health, searches []counted) error {
 		if err := s.row(c.query, nil, &n); err != nil {
 			return err
 		}
+		text := fmt.Sprintf("%d %s", n, c.text)
+		if n == 1 {
+			text = "1 " + c.one
+		}
 		switch {
 		case n > 0 && c.note:
-			h.Notes = append(h.Notes, fmt.Sprintf("%d %s", n, c.text))
+			h.Notes = append(h.Notes, text)
 		case n > 0:
-			h.Faults = append(h.Faults, fmt.Sprintf("%d %s", n, c.text))
+			h.Faults = append(h.Faults, text)
 		}
 	}
 	return nil
@@ -262,10 +347,10 @@ func (s *snapshot) count(h *store.Health, searches []counted) error {
 func (s *snapshot) unheld(h *store.Health) error {
 	return s.count(h, []counted{
 		{`SELECT count(*) FROM item INDEXED BY item_held WHERE claim IS NOT NULL AND claim NOT IN (SELECT id FROM claim)`,
-			"items are held under a claim that is not there; the next run takes them back", true},
+			"item is held under a claim that is not there; the next run takes it back", "items are held under a claim that is not there; the next run takes them back", true},
 		{`SELECT count(*) FROM item INDEXED BY item_held WHERE claim IS NOT NULL AND state = 3 AND id NOT IN (SELECT item FROM slot WHERE item IS NOT NULL)`,
-			"items are running and take no slot; the next run takes them back when theirs is dead", true},
-		{"SELECT count(*) FROM slot WHERE " + idleSlot, "slots are taken by items that are not running", false},
+			"item is running and takes no slot; the next run takes it back when its own is dead", "items are running and take no slot; the next run takes them back when theirs is dead", true},
+		{"SELECT count(*) FROM slot WHERE " + idleSlot, "slot is taken by an item that is not running", "slots are taken by items that are not running", false},
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -36,6 +37,22 @@ const (
 
 // companions are the files that one database is made of.
 func (db *DB) companions() []string { return []string{db.path, db.path + "-wal", db.path + "-shm"} }
+
+// sideFile matches the names of what lies beside a database: its log, the index
+// of that, the locks of its runs, and the draft of a database or of a copy.
+// Whoever works on that database takes them for its own, and removes them.
+var sideFile = regexp.MustCompile(`^(?:(.+)(?:-wal|-shm|-journal|-run-[a-z2-7]{26})|\.(.+)\.new)$`)
+
+// SideFileOf is the database beside which a file of this name lies, "" when the
+// name is that of no such file.
+func SideFileOf(path string) string {
+	dir, name := filepath.Split(path)
+	m := sideFile.FindStringSubmatch(name)
+	if m == nil {
+		return ""
+	}
+	return dir + m[1] + m[2]
+}
 
 // fileMode is that of everything we make: keys and payloads are nobody else's business.
 const fileMode = 0o600

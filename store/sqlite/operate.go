@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -12,8 +13,12 @@ import (
 
 // Requeue makes dead, done or delayed items ready, with budgets anew. What
 // happened before stays on record, and attempts go on counting.
-func (db *DB) Requeue(ctx context.Context, ids []int64, from []jobs.State) (out store.Moved, err error) {
-	return db.operate(ctx, "requeue", ids, func(t *tx, it operand) (refusal string, err error) {
+func (db *DB) Requeue(ctx context.Context, ids []int64, from []jobs.State) (store.Moved, error) {
+	return db.operate(ctx, committed, "requeue", ids, requeue(from))
+}
+
+func requeue(from []jobs.State) operation {
+	return func(t *tx, it operand) (refusal string, err error) {
 		switch it.state {
 		case jobs.Dead, jobs.Done, jobs.Delayed:
 			if slices.Contains(from, it.state) {
@@ -21,23 +26,25 @@ func (db *DB) Requeue(ctx context.Context, ids []int64, from []jobs.State) (out 
 			}
 		}
 		return t.whyNot(it) // whatever from says: what is held or dropped stays
-	})
+	}
 }
 
 // Drop takes dead, ready or delayed items out of the list, and those that an
 // orphan holds which can't be ended. The key is free again, the row stays in
 // the books.
 func (db *DB) Drop(ctx context.Context, ids []int64) (store.Moved, error) {
-	return db.operate(ctx, "drop", ids, func(t *tx, it operand) (refusal string, err error) {
-		switch it.state {
-		case jobs.Dead, jobs.Ready, jobs.Delayed:
-			t.moved(it.job, it.scope, it.state, jobs.Dropped)
-			return "", t.exec("UPDATE item SET state = 6, finished = ? WHERE id = ?", t.now, it.id)
-		case jobs.Running:
-			return t.dropOrphan(it)
-		}
-		return t.whyNot(it)
-	})
+	return db.operate(ctx, committed, "drop", ids, drop)
+}
+
+func drop(t *tx, it operand) (refusal string, err error) {
+	switch it.state {
+	case jobs.Dead, jobs.Ready, jobs.Delayed:
+		t.moved(it.job, it.scope, it.state, jobs.Dropped)
+		return "", t.exec("UPDATE item SET state = 6, finished = ? WHERE id = ?", t.now, it.id)
+	case jobs.Running:
+		return t.dropOrphan(it)
+	}
+	return t.whyNot(it)
 }
 
 // dropOrphan gives up an item whose dead run left something behind that can't
@@ -69,9 +76,21 @@ type operand struct {
 	state          jobs.State
 }
 
+// operation is what is to be done to one item. It returns a reason where that
+// can't be.
+type operation func(*tx, operand) (refusal string, err error)
+
+// outcome says whether what was done stays.
+type outcome bool
+
+const (
+	committed outcome = true
+	rehearsed outcome = false
+)
+
 // operate calls f for each id in one transaction; a refusal is recorded and
 // the others go on.
-func (db *DB) operate(ctx context.Context, doing string, ids []int64, f func(*tx, operand) (string, error)) (out store.Moved, err error) {
+func (db *DB) operate(ctx context.Context, end outcome, doing string, ids []int64, f operation) (out store.Moved, err error) {
 	if len(ids) > store.MaxRows {
 		return out, fmt.Errorf("%s of %d items at once: at most %d", doing, len(ids), store.MaxRows)
 	}
@@ -96,8 +115,14 @@ func (db *DB) operate(ctx context.Context, doing string, ids []int64, f func(*tx
 			}
 			out.Moved++
 		}
+		if end == rehearsed {
+			return errRehearsed
+		}
 		return nil
 	})
+	if errors.Is(err, errRehearsed) {
+		err = nil
+	}
 	return out, err
 }
 

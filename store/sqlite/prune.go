@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"encoding/json"
 	"math"
 	"slices"
 	"time"
@@ -176,6 +177,54 @@ func (db *DB) PruneRuns(ctx context.Context, age time.Duration, dryRun bool) (ru
 	err = db.write(ctx, "prune", unsynced, func(t *tx) error {
 		// A run has one row for each job that it has worked.
 		n, err := t.change("DELETE FROM run WHERE id IN (SELECT id "+old+" ORDER BY id LIMIT ?2)", t.now-age.Milliseconds(), store.MaxRows/4)
+		runs = int(n)
+		return err
+	})
+	return runs, err
+}
+
+// outworn are the runs that keep_done no longer keeps: of each job that they
+// worked it says a time, and the longest of these is over. Which jobs these were
+// is what their policies tell; of a run without any (it found nothing to do, or
+// its rows went) nobody knows, so that every job there is must have said a time.
+// One that left something running is to be looked at again while its item is
+// there.
+//
+// ?1 is the jobs' times in milliseconds, as JSON by their name; ?2 is now.
+const outworn = `WITH keep AS (SELECT j.id AS job, k.value AS age FROM json_each(?1) k JOIN job j ON j.name = k.key)
+	SELECT r.id FROM run r WHERE r.ended IS NOT NULL
+		AND r.id NOT IN (SELECT run FROM claim) AND r.id NOT IN (SELECT run FROM slot)
+		AND r.id NOT IN (SELECT orphan FROM slot WHERE orphan IS NOT NULL)
+		AND r.id NOT IN (SELECT run FROM attempt INDEXED BY attempt_crash WHERE class = 'crash')
+		AND CASE WHEN EXISTS (SELECT 1 FROM policy p WHERE p.run = r.id)
+			THEN NOT EXISTS (SELECT 1 FROM policy p LEFT JOIN keep k ON k.job = p.job
+				WHERE p.run = r.id AND (k.age IS NULL OR r.ended > ?2 - k.age))
+			ELSE NOT EXISTS (SELECT 1 FROM job j WHERE j.id NOT IN (SELECT job FROM keep))
+				AND r.ended <= ?2 - (SELECT max(value) FROM json_each(?1)) END`
+
+// SweepRuns looks without the write lock first: mostly there is nothing.
+func (db *DB) SweepRuns(ctx context.Context, keep map[string]time.Duration) (runs int, err error) {
+	if len(keep) == 0 {
+		return 0, nil
+	}
+	ages := map[string]int64{}
+	for name, age := range keep {
+		ages[name] = age.Milliseconds()
+	}
+	text, err := json.Marshal(ages)
+	if err != nil {
+		return 0, err
+	}
+	var found bool
+	err = db.read(ctx, "prune", func(s *snapshot) error {
+		return s.row("SELECT EXISTS ("+outworn+")", []any{string(text), s.now}, &found)
+	})
+	if err != nil || !found {
+		return 0, err
+	}
+	err = db.write(ctx, "prune", unsynced, func(t *tx) error {
+		// A run has one row for each job that it has worked.
+		n, err := t.change("DELETE FROM run WHERE id IN ("+outworn+" ORDER BY r.id LIMIT ?3)", string(text), t.now, store.MaxRows/4)
 		runs = int(n)
 		return err
 	})

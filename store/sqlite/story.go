@@ -18,6 +18,9 @@ func (db *DB) Story(ctx context.Context, n store.Naming) (told store.Told, err e
 		switch {
 		case err != nil:
 			return err
+		case len(bearers) == 0 && n.ID != 0:
+			told.KeyOf, err = s.keyOf(n.Key)
+			return err
 		case len(bearers) == 0:
 			return s.row("SELECT "+countColumns+" FROM tally WHERE job = (SELECT id FROM job WHERE name = ?)", []any{n.Job}, countDest(&told.Job)...)
 		case len(bearers) > 1:
@@ -65,6 +68,23 @@ func (s *snapshot) called(n store.Naming) (bearers []bearer, err error) {
 		return err
 	})
 	return bearers, err
+}
+
+// keyOf names jobs that have an item with a key, in any scope: the books lead
+// to each by the index.
+func (s *snapshot) keyOf(key []byte) (names []string, err error) {
+	if len(key) == 0 {
+		return nil, nil
+	}
+	err = s.rows(`SELECT j.name FROM job j WHERE EXISTS (SELECT 1 FROM tally t
+		CROSS JOIN item i INDEXED BY item_key ON i.job = t.job AND i.scope = t.scope AND i.key = ?1 AND i.state <> 6 WHERE t.job = j.id)
+		ORDER BY j.name LIMIT ?2`, []any{key, store.KeyOfMost}, func(scan func(...any) error) error {
+		var name string
+		err := scan(&name)
+		names = append(names, name)
+		return err
+	})
+	return names, err
 }
 
 func (s *snapshot) item(id int64) (row store.ItemRow, err error) {
@@ -244,6 +264,16 @@ func (t *telling) around() error {
 		return err
 	}
 	t.out.Slots, t.out.Runs = all.Slots, all.Runs
+	err := t.rows("SELECT p.run FROM run r INDEXED BY run_live CROSS JOIN policy p ON p.run = r.id AND p.job = ? WHERE r.ended IS NULL ORDER BY r.id",
+		[]any{t.job}, func(scan func(...any) error) error {
+			var run int64
+			err := scan(&run)
+			t.out.Served = append(t.out.Served, run)
+			return err
+		})
+	if err != nil {
+		return err
+	}
 	if t.out.Item.Crashes == 0 {
 		return nil
 	}

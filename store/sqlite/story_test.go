@@ -38,7 +38,7 @@ func nobodyLives(string, store.RunInfo) bool { return false }
 func TestStory_Plans(t *testing.T) {
 	db := openWith(t, older(t), Options{Now: noon, Migrate: true, Lives: nobodyLives}) // an item in each state
 	execute(t, raw(t, db.Path()), "UPDATE item SET crashes = 1", "UPDATE slot SET orphan = 1")
-	names := []store.Naming{{Job: "pos", Key: []byte("ready")}, {Job: "pos", Key: []byte("ready"), Scope: new("")}, {Job: "pos", Key: []byte("none")}}
+	names := []store.Naming{{Job: "pos", Key: []byte("ready")}, {Job: "pos", Key: []byte("ready"), Scope: new("")}, {Job: "pos", Key: []byte("none")}, {ID: 1 << 40, Key: []byte("ready")}}
 	for _, s := range told(t, db) {
 		names = append(names, store.Naming{ID: s.Item.ID})
 	}
@@ -49,7 +49,7 @@ func TestStory_Plans(t *testing.T) {
 		noError(t, err)
 	}
 	// Those that only run with an orphan are asked too, or this shows nothing.
-	for _, part := range []string{"FROM slot s JOIN item i ON i.id = s.item JOIN job j", "i.crashes > 0", "state <> 6", "FROM tally t"} {
+	for _, part := range []string{"FROM slot s JOIN item i ON i.id = s.item JOIN job j", "i.crashes > 0", "state <> 6", "FROM tally t", "FROM job j WHERE EXISTS", "JOIN policy p"} {
 		if !slices.ContainsFunc(slices.Collect(maps.Keys(asked)), func(s string) bool { return strings.Contains(s, part) }) {
 			t.Fatalf("no statement has %q: the walk has lost its way", part)
 		}

@@ -103,7 +103,7 @@ func TestCheck_FindsFaults(t *testing.T) {
 		"NoBooks":  {"DELETE FROM tally", "the books say 0 ready, there are 1"},
 		"Item":     {"DELETE FROM item", "the books say 1 ready, there are 0"},
 		"Job":      {"DELETE FROM job", "rows of item that point to no job"},
-		"Slot":     {"INSERT INTO slot (run, item, job, lane, attempt, started) VALUES (1, 1, 1, 'serial', 1, 0)", "1 slots are taken by items that are not running"},
+		"Slot":     {"INSERT INTO slot (run, item, job, lane, attempt, started) VALUES (1, 1, 1, 'serial', 1, 0)", "1 slot is taken by an item that is not running"},
 		"SlotOfNo": {"INSERT INTO slot (run, item, job, lane, attempt, started) VALUES (77, 1, 1, 'serial', 1, 0)", "rows of slot that point to no run: 1"},
 		"Payload":  {"INSERT INTO payload VALUES (99, x'00')", "rows of payload that point to no item: 1"},
 	} {

@@ -61,6 +61,7 @@ func Run(t *testing.T, fresh Fresh) {
 		{"Prune", pruneCases},
 		{"Sweep", sweepCases},
 		{"PruneRuns", pruneRunsCases},
+		{"SweepRuns", sweepRunsCases},
 		{"Backup", backupCases},
 		{"Foreign", foreignCases},
 		{"Concurrent", concurrentCases},
