@@ -8,7 +8,6 @@ import (
 	"batchq/jobs"
 	"batchq/report"
 	"batchq/store"
-	"batchq/store/sqlite"
 )
 
 func newDrop(a *app) *cobra.Command {
@@ -53,7 +52,7 @@ func runDrop(ctx context.Context, a *app, o *dropOptions, args []string) error {
 	if o.all && !o.flags.Changed("job") && !o.flags.Changed("state") {
 		return withHint(usagef("drop --all needs --job or --state beside it"), "--dry-run says what would happen")
 	}
-	mv.move = func(ctx context.Context, db *sqlite.DB, ids []int64) (store.Moved, error) {
+	mv.move = func(ctx context.Context, db store.Operator, ids []int64) (store.Moved, error) {
 		return store.DropAll(ctx, db, ids)
 	}
 	return mv.run(ctx, a, report.Moving{Word: "dropped", From: oneOf(mv.from)})

@@ -33,7 +33,7 @@ type moving struct {
 	sel    store.Selection
 	from   []jobs.State
 	dryRun bool
-	move   func(ctx context.Context, db *sqlite.DB, ids []int64) (store.Moved, error)
+	move   func(ctx context.Context, db store.Operator, ids []int64) (store.Moved, error)
 }
 
 // moving checks the flags that all commands of this kind have; may lists the
@@ -114,32 +114,11 @@ func (mv moving) snapshot(ctx context.Context, db *sqlite.DB) ([]int64, error) {
 
 // rehearse says what move would do. Only IDs that were given can be refused:
 // the others were selected because they can be moved.
-func (mv moving) rehearse(ctx context.Context, db *sqlite.DB, ids []int64) (m store.Moved, err error) {
+func (mv moving) rehearse(ctx context.Context, db *sqlite.DB, ids []int64) (store.Moved, error) {
 	if mv.sel.IDs == nil {
 		return store.Moved{Moved: len(ids)}, nil
 	}
-	state := map[int64]jobs.State{}
-	for portion := range slices.Chunk(ids, store.MaxRows) {
-		rows, err := db.Items(ctx, store.Selection{IDs: portion})
-		if err != nil {
-			return m, err
-		}
-		for _, r := range rows {
-			state[r.ID] = r.State
-		}
-	}
-	for _, id := range ids {
-		s, there := state[id]
-		switch {
-		case !there:
-			m.Refused = append(m.Refused, store.Refusal{ID: id, Reason: "no item has this id"})
-		case !slices.Contains(mv.from, s):
-			m.Refused = append(m.Refused, store.Refusal{ID: id, Reason: "it is " + s.String()})
-		default:
-			m.Moved++
-		}
-	}
-	return m, nil
+	return mv.move(ctx, sqlite.Rehearsal{DB: db}, ids)
 }
 
 // oneOf says "dead, ready or delayed".

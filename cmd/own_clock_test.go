@@ -77,7 +77,7 @@ func TestOwn_AnotherBoot(t *testing.T) {
 	c := s.command("work", "j", "--", "./item.sh")
 	c.Env = append(c.Env, "BATCHQ_FAULT_BOOT=another")
 	r := s.start(c).endsWith(0)
-	if !strings.Contains(r.stderr, "run 1 is dead: 1 unstarted items taken back, 1 that had started") {
+	if !strings.Contains(r.stderr, "run 1 is dead: 1 unstarted item taken back, 1 that had started") {
 		t.Error(r)
 	}
 	if !working(pid) {

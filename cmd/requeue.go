@@ -9,7 +9,6 @@ import (
 	"batchq/jobs"
 	"batchq/report"
 	"batchq/store"
-	"batchq/store/sqlite"
 )
 
 func newRequeue(a *app) *cobra.Command {
@@ -66,7 +65,7 @@ func runRequeue(ctx context.Context, a *app, o *requeueOptions, args []string) e
 	if slices.Contains(mv.from, jobs.Done) && !o.yes && !o.dryRun {
 		return withHint(usagef("--state done does finished work again"), "if that is meant, add --yes")
 	}
-	mv.move = func(ctx context.Context, db *sqlite.DB, ids []int64) (store.Moved, error) {
+	mv.move = func(ctx context.Context, db store.Operator, ids []int64) (store.Moved, error) {
 		return store.RequeueAll(ctx, db, ids, mv.from)
 	}
 	return mv.run(ctx, a, report.Moving{Word: "requeued", From: oneOf(mv.from)})

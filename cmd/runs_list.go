@@ -24,10 +24,10 @@ columns are separated by tabs, without titles, with seconds and bytes:
   RUN  STATE  PID  SINCE  FOR  BATCHES  PEAK  TO LOOK AT  COMMAND
 
 STATE is how the run ended, or alive, dead (the next run takes over what it
-held) or unknown (it is in another pid namespace). PEAK is the memory of its
-largest attempt. TO LOOK AT counts the items that were running when it died:
-they are named below, and what they did to the world outside is for a person
-to find out.`,
+held) or unknown (it is in another pid namespace, and so is its PID). PEAK is
+the memory of its largest attempt. TO LOOK AT counts the items that were running
+when it died: they are named below, and what they did to the world outside is
+for a person to find out. A narrow terminal gets fewer columns.`,
 		Example: `  batchq runs list
   batchq runs list --since 24h --limit 0
   batchq runs list --json | jq '.runs[] | select(.crashed != [])'`,
@@ -86,7 +86,13 @@ func runRunsList(ctx context.Context, a *app, o *runsListOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	return a.listRuns(report.NewRuns(rows, life, slots, older, a.now()))
+	list := report.NewRuns(rows, life, slots, older, a.now())
+	infos := make([]store.RunInfo, 0, len(rows))
+	for i := range rows {
+		infos = append(infos, rows[i].RunInfo)
+	}
+	list.MarkElsewhere(elsewhere(infos))
+	return a.listRuns(list)
 }
 
 // lifeOf says which runs live; where one is dead, also the slots in use, among
@@ -116,7 +122,7 @@ func (a *app) listRuns(list report.Runs) (err error) {
 		err = a.out.result(func(w io.Writer) error { return list.WriteTable(w, a.out.stdout.width()) })
 	default:
 		err = a.out.result(list.WriteTabs)
-		for _, line := range list.LookAt() {
+		for _, line := range append(list.Elsewhere(), list.LookAt()...) {
 			a.out.note("%s", line)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -70,7 +71,7 @@ func (o *showOptions) naming(a *app, args []string) (n store.Naming, err error) 
 		if err != nil {
 			return n, withHint(err, "a key is named with its job: batchq show JOB KEY")
 		}
-		n.ID = ids[0]
+		n.ID, n.Key = ids[0], []byte(args[0])
 		return n, nil
 	case 2:
 	default:
@@ -110,7 +111,7 @@ func runShow(ctx context.Context, a *app, o *showOptions, args []string) (err er
 	case told.Story == nil && len(told.Bearers) > 0:
 		return a.several(n, told.Bearers)
 	case told.Story == nil:
-		return a.nobody(n, told.Job)
+		return a.nobody(n, told)
 	}
 	around, err := a.around(ctx, db, told.Story)
 	if err != nil {
@@ -137,10 +138,12 @@ func (a *app) several(n store.Naming, bearers []store.ItemRow) error {
 
 // nobody is a name that no item bears. The status is that of requeue and drop
 // for an ID that is none.
-func (a *app) nobody(n store.Naming, books store.Counts) error {
+func (a *app) nobody(n store.Naming, told store.Told) error {
+	books := told.Job
 	switch {
 	case n.ID != 0:
-		return exitWith(exitPart, fmt.Errorf("no item has the id %d", n.ID))
+		err := exitWith(exitPart, fmt.Errorf("no item has the id %d", n.ID))
+		return withHint(err, "a key is named with its job: %s", a.asKey(n, told.KeyOf))
 	case books.Enqueued == 0:
 		return withHint(exitWith(exitPart, fmt.Errorf("job %s has never had an item", n.Job)), "%s stats lists the jobs", a.self())
 	}
@@ -148,7 +151,7 @@ func (a *app) nobody(n store.Naming, books store.Counts) error {
 	if n.Scope != nil {
 		where = fmt.Sprintf(" in the scope %q", *n.Scope)
 	}
-	err := exitWith(exitPart, fmt.Errorf("no item of job %s has this key%s", n.Job, where))
+	err := exitWith(exitPart, fmt.Errorf("no item of job %s has the key %s%s", n.Job, report.Short(string(n.Key), keyTold), where))
 	switch {
 	case books.Dropped > 0:
 		return withHint(err, "an item that was dropped is shown by its ID alone")
@@ -158,6 +161,22 @@ func (a *app) nobody(n store.Naming, books store.Counts) error {
 	return err
 }
 
+// keyTold is how much of a key an error repeats.
+const keyTold = 80
+
+// asKey is what to type for an ID that is none, if it was meant as a key: with
+// the jobs that have an item of this key, unless they are many.
+func (a *app) asKey(n store.Naming, keyOf []string) string {
+	if len(keyOf) == 0 || len(keyOf) == store.KeyOfMost {
+		keyOf = []string{"JOB"}
+	}
+	var lines []string
+	for _, job := range keyOf {
+		lines = append(lines, fmt.Sprintf("%s show %s %s", a.self(), job, n.Key))
+	}
+	return strings.Join(lines, ", or ")
+}
+
 // around is what the story of an item needs beside it: the configuration,
 // which runs live, and what is left of a dead one.
 func (a *app) around(ctx context.Context, db *sqlite.DB, s *store.Story) (out report.Around, err error) {
@@ -165,21 +184,27 @@ func (a *app) around(ctx context.Context, db *sqlite.DB, s *store.Story) (out re
 	if err != nil {
 		return out, err
 	}
-	out = report.Around{Declared: cfg.Jobs[s.Item.Job], Lanes: cfg.Lanes, Pools: cfg.Pools, Life: aliveAmong(db.Path(), s.Runs), Self: a.self(),
+	out = report.Around{Declared: cfg.Jobs[s.Item.Job], Lanes: cfg.Lanes, Pools: cfg.Pools, Life: aliveAmong(db.Path(), s.Runs), Takers: a.takers(s, cfg), Self: a.self(),
 		NoJob: "there is no batchq.toml"}
+	if s.Grip != nil {
+		out.Elsewhere = elsewhere([]store.RunInfo{s.Grip.Run})
+	}
 	if cfg.Path != "" {
 		out.NoJob = cfg.Path + " does not name it"
 	}
 	if g := s.Grip; g != nil && g.Orphan != nil && s.Item.State == jobs.Running {
-		out.Remains = remainsOf(ctx, *g.Orphan)
+		out.Remains = remainsOf(ctx, g)
 	}
 	return out, nil
 }
 
 // remainsOf looks at what a dead run left behind. That it can't be looked for
 // is a part of the story and no reason to keep the rest of it back.
-func remainsOf(ctx context.Context, o store.Orphan) *report.Remains {
-	left, err := lease.LookAt(ctx, o)
+func remainsOf(ctx context.Context, g *store.Grip) *report.Remains {
+	left, err := lease.LookAt(ctx, *g.Orphan)
+	if g.Run.ID != 0 && g.Run.Ended.IsZero() {
+		left.AskFor(g.Run)
+	}
 	out := &report.Remains{Booted: left.Booted, Elsewhere: left.Elsewhere, Within: left.Within}
 	if err != nil {
 		out.Failed = err.Error()

@@ -164,7 +164,8 @@ func TestShow_HeldByADoubtfulProcess(t *testing.T) {
 		return len(doc.HeldBy.LeftBy.Processes) == 0
 	})
 	s.wantText(text, "nothing of that is left, and the next look of a run makes it ready again to have it taken back: batchq work j -- COMMAND {}")
-	s.want(0, "work", "j", "--", "true")
+	// The run before has ended as it should, and is not called dead.
+	s.wantText(s.want(0, "work", "j", "--", "true").stderr, "batchq: run 2 has ended: 1 item taken over that a dead run's processes may still hold")
 	s.wantTotals(map[string]int{"done": 1})
 }
 

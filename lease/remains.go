@@ -1,8 +1,13 @@
 package lease
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 
@@ -49,6 +54,45 @@ func LookAt(ctx context.Context, o store.Orphan) (r Remains, err error) {
 		r.Processes[i].Reason = spared(&r.Processes[i], o.Owner.Foreign)
 	}
 	return r, err
+}
+
+// AskFor adds which of the processes the run that holds the item may not end,
+// where that can be told: who looks may be root, and the run somebody else.
+func (r *Remains) AskFor(run store.RunInfo) {
+	me, err := whoAmI(nil)
+	if err != nil || run.BootID != me.BootID || run.PIDNS != me.PIDNS || !runs(run) {
+		return // none that is at work, or none of which we can tell
+	}
+	for i := range r.Processes {
+		if p := &r.Processes[i]; p.Reason == "" && !maySignal(run.PID, p.PID) {
+			p.Reason = fmt.Sprintf("run %d may not: %s", run.ID, handler.AnotherUsers)
+		}
+	}
+}
+
+// maySignal says whether one process may signal another, by the rule of
+// kill(2); true where that can't be told.
+func maySignal(who, whom int) bool {
+	const capKill = 5
+	if caps, err := strconv.ParseUint(string(bytes.Join(statusOf(who, "CapEff"), nil)), 16, 64); err != nil || caps&(1<<capKill) != 0 {
+		return true
+	}
+	own, its := statusOf(who, "Uid"), statusOf(whom, "Uid") // real, effective, saved, of the file system
+	if len(own) < 4 || len(its) < 4 {
+		return true
+	}
+	return slices.ContainsFunc(own[:2], func(uid []byte) bool { return bytes.Equal(uid, its[0]) || bytes.Equal(uid, its[2]) })
+}
+
+// statusOf are the words of one line of a process's status.
+func statusOf(pid int, line string) [][]byte {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return nil
+	}
+	_, rest, _ := bytes.Cut(status, []byte("\n"+line+":"))
+	words, _, _ := bytes.Cut(rest, []byte("\n"))
+	return bytes.Fields(words)
 }
 
 // spared says why a process is not ended, as far as that can be told without

@@ -2,6 +2,8 @@ package lease
 
 import (
 	"context"
+	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"syscall"
@@ -92,4 +94,55 @@ func TestLookAt_Doubtful(t *testing.T) {
 	b.until("nothing is left", func() bool { return b.looked(r).Processes == nil }) // its sleep outlives it for a moment
 	r.rescue()
 	b.want("a ready")
+}
+
+// Who looks may be root, and the run that is at work somebody else: what counts
+// is what that may end.
+func TestRemains_AskFor(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can be somebody else")
+	}
+	const nobody = 65534
+	begin := func(uid uint32) int {
+		c := exec.Command("sleep", "1000")
+		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
+		return c.Process.Pid
+	}
+	other, its, roots := begin(nobody), begin(nobody), begin(0)
+	run := func(pid int) store.RunInfo {
+		me, err := whoAmI(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		me.ID, me.PID = 7, pid
+		if me.PIDStart, err = handler.StartTime(pid); err != nil {
+			t.Fatal(err)
+		}
+		return me
+	}
+	gone := run(other)
+	gone.PIDStart++
+	for _, c := range []struct {
+		name string
+		run  store.RunInfo
+		want []string // of its own process, of root's, of a doubtful one
+	}{
+		{"Nobody", run(other), []string{"", "run 7 may not: it is another user's", "it may be"}},
+		{"Root", run(os.Getpid()), []string{"", "", "it may be"}},
+		{"Gone", gone, []string{"", "", "it may be"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			left := Remains{Processes: []handler.Process{{PID: its}, {PID: roots}, {PID: roots, Reason: "it may be"}}}
+			left.AskFor(c.run)
+			for i, p := range left.Processes {
+				if p.Reason != c.want[i] {
+					t.Errorf("%d: %q, want %q", i, p.Reason, c.want[i])
+				}
+			}
+		})
+	}
 }

@@ -170,14 +170,7 @@ func (r *Run) takeOver(ctx context.Context, o store.OtherRun, why store.Death) e
 	}
 	fault.Here("rescue", "unlocked")
 	if sum.Freed+sum.Orphans > 0 {
-		who := fmt.Sprintf("run %d is dead", o.ID)
-		switch {
-		case o.ID == 0:
-			who = "a claim was missing"
-		case o.Foreign:
-			who = fmt.Sprintf("run %d worked another file, of which this one is a copy", o.ID)
-		}
-		r.note(jobs.Note{Level: jobs.NoteInfo, Text: fmt.Sprintf("%s: %d unstarted items taken back, %d that had started", who, sum.Freed, sum.Orphans)})
+		r.note(jobs.Note{Level: jobs.NoteInfo, Text: takenOver(o, sum)})
 		r.wakeUp()
 	}
 	return nil

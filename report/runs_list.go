@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -40,6 +41,7 @@ type RunRow struct {
 	Crashed   []CrashedItem `json:"crashed"` // those that ran when it died: a person may want to look at them again
 	began     time.Time
 	ended     time.Time
+	elsewhere bool // its pid is one of another pid namespace
 }
 
 // CrashedItem is one item that was running when its run died.
@@ -132,14 +134,18 @@ func (r Runs) WriteTable(w io.Writer, width int) error {
 		t.add(number(one.ID), Short(one.state(), outcomeShown), strconv.Itoa(one.PID), Moment(one.began, r.now), length,
 			strconv.Itoa(one.Batches), peak, strconv.Itoa(len(one.Crashed)), Short(one.command(), commandShown))
 	}
+	said := narrow(&t, width)
 	if err := t.write(w, width); err != nil {
 		return err
 	}
-	lines := r.LookAt()
-	if len(lines) == 0 {
-		return nil
+	b := &screen{width: width}
+	for _, line := range slices.DeleteFunc(append([]string{said}, append(r.Elsewhere(), r.LookAt()...)...), func(line string) bool { return line == "" }) {
+		if b.Len() == 0 {
+			b.line("")
+		}
+		b.below(line)
 	}
-	_, err := io.WriteString(w, "\n"+strings.Join(lines, "\n")+"\n")
+	_, err := w.Write(b.Bytes())
 	return err
 }
 
@@ -163,6 +169,25 @@ func (r Runs) WriteTabs(w io.Writer) error {
 }
 
 func (r *RunRow) command() string { return "batchq " + strings.Join(r.Command, " ") }
+
+// MarkElsewhere takes down which pids are those of another pid namespace.
+func (r Runs) MarkElsewhere(there map[int64]bool) {
+	for i := range r.Runs {
+		one := &r.Runs[i]
+		one.elsewhere = one.State != Ended && one.State != Dead && there[one.ID]
+	}
+}
+
+// Elsewhere says which pids are none here: at most Named of them.
+func (r Runs) Elsewhere() []string {
+	var lines []string
+	for i := range r.Runs {
+		if one := &r.Runs[i]; one.elsewhere && len(lines) < Named {
+			lines = append(lines, fmt.Sprintf("run %d is pid %d in another pid namespace: that number is no process of it here", one.ID, one.PID))
+		}
+	}
+	return lines
+}
 
 // LookAt names the items that ran when their run died: at most Named of them,
 // then a count.

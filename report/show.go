@@ -130,8 +130,12 @@ type Around struct {
 	Lanes    map[string]int // limits, where a file declares them
 	Pools    map[string]int // sizes
 	Life     map[int64]Life // of the runs that have not written their end
+	Takers   map[int64]bool // those of them that take an item like this one
 	Remains  *Remains       // of an orphan; nil for all others
-	Self     string         // how a person calls this program
+	// Elsewhere says that the pid of the run that holds it is one of another pid
+	// namespace.
+	Elsewhere map[int64]bool
+	Self      string // how a person calls this program
 }
 
 // Remains is what a dead run left behind, as it was seen from here. At most one

@@ -42,6 +42,9 @@ func (t *telling) running() []Why {
 		since = g.Slot.Since
 		if g.Slot.PID != 0 {
 			process = fmt.Sprintf(", process %d", g.Slot.PID)
+			if t.Elsewhere[g.Run.ID] {
+				process += " there"
+			}
 		}
 	}
 	w := why(whyRunning, "%s has it at work since %s, for %s: attempt %d%s", t.run(&g.Run), Moment(since, t.now), age(since, t.now), t.Item.Attempt, process)
@@ -75,11 +78,19 @@ func (t *telling) afterCrash() string {
 
 // run names a run of which nobody knows that it is dead.
 func (t *telling) run(r *store.RunInfo) string {
-	s := fmt.Sprintf("run %d (pid %d)", r.ID, r.PID)
+	s := fmt.Sprintf("run %d (%s)", r.ID, t.pid(r))
 	if t.life(r) == Unknown {
 		s += ", of which can't be told from here whether it lives,"
 	}
 	return s
+}
+
+// pid is the pid of a run, with a word when it is none here.
+func (t *telling) pid(r *store.RunInfo) string {
+	if t.Elsewhere[r.ID] {
+		return fmt.Sprintf("pid %d in another pid namespace", r.PID)
+	}
+	return fmt.Sprintf("pid %d", r.PID)
 }
 
 // lapsed is a lease that its run has not renewed.
@@ -104,7 +115,7 @@ func (t *telling) runDead(which, what string) Why {
 	case t.life(r) == Ended:
 		state = "has ended"
 	}
-	w := why(whyRunDead, "run %d (pid %d), %s%s: %s", r.ID, r.PID, which, state, what)
+	w := why(whyRunDead, "run %d (%s), %s%s: %s", r.ID, t.pid(r), which, state, what)
 	w.Run = &r.ID
 	w.Hints = t.nextWork()
 	return w

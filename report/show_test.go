@@ -31,7 +31,7 @@ func newShown(state jobs.State) *shown {
 	s := &shown{
 		Story: store.Story{Now: noon, PayloadBytes: -1, Spec: &worked, Runs: []store.RunInfo{{ID: 12, PID: 4711, Command: []string{"work"}}}},
 		Around: Around{Declared: declared, NoJob: "there is no batchq.toml", Lanes: map[string]int{"parallel": 2}, Pools: map[string]int{"db": 15},
-			Life: map[int64]Life{12: Alive, 9: Dead}, Self: "batchq"},
+			Life: map[int64]Life{12: Alive, 9: Dead}, Takers: map[int64]bool{12: true, 9: true}, Self: "batchq"},
 	}
 	it := &s.Story.Item
 	it.ID, it.Job, it.Key, it.State, it.Created, it.Due = 7, "pos", []byte("k"), state, noon.Add(-time.Hour), noon.Add(-time.Hour)
@@ -72,9 +72,21 @@ func TestShow_Why(t *testing.T) {
 		{"Free", jobs.Ready, func(*shown) {}, []string{"free: nothing is in its way: a run that works job pos starts it as soon as it looks (at work: run 12)"}},
 		{"NoRun", jobs.Ready, func(s *shown) { s.Runs = nil }, []string{"no_run: no run is at work"}},
 		{"OnlyADeadRun", jobs.Ready, func(s *shown) { s.Runs[0].ID = 9 }, []string{"no_run: no run is at work"}},
+		{"NoRunThatTakesIt", jobs.Ready, func(s *shown) { s.Takers = nil }, []string{"no_run: no run that is at work takes it (at work: run 12)"}},
+		{"NoRunThatTakesItBesideOneThatDoes", jobs.Ready, func(s *shown) { s.Runs = append(s.Runs, store.RunInfo{ID: 13}) },
+			[]string{"free: nothing is in its way: a run that works job pos starts it as soon as it looks (at work: run 12)"}},
+		{"FullAndNoRunThatTakesIt", jobs.Ready, func(s *shown) {
+			s.Takers = nil
+			s.slot(12, "a", "parallel", nil, false)
+			s.slot(12, "b", "parallel", nil, false)
+		}, []string{"lane_full: lane parallel is full: 2 of 2, run 12", "no_run: no run that is at work takes it (at work: run 12)"}},
+		{"ClaimedInAnotherNamespace", jobs.Claimed, func(s *shown) { s.Elsewhere = map[int64]bool{12: true} },
+			[]string{"claimed: run 12 (pid 4711 in another pid namespace) has claimed it"}},
+		{"RunningInAnotherNamespace", jobs.Running, func(s *shown) { s.Elsewhere = map[int64]bool{12: true} },
+			[]string{"running: run 12 (pid 4711 in another pid namespace) has it at work since 11:59:00, for 1m00s: attempt 2, process 4800 there;"}},
 		{"Behind", jobs.Ready, func(s *shown) { s.Line.Before = 1 }, []string{"behind: 1 item of job pos starts before it"}},
 		{"FarBehind", jobs.Ready, func(s *shown) { s.Line.Before, s.Line.More = 1000, true }, []string{"behind: more than 1000 items of job pos start before it"}},
-		{"Undeclared", jobs.Ready, func(s *shown) { s.Declared = nil }, []string{"undeclared: job pos is not declared: there is no batchq.toml"}},
+		{"Undeclared", jobs.Ready, func(s *shown) { s.Declared, s.Takers = nil, nil }, []string{"undeclared: job pos is not declared: there is no batchq.toml", "no_run: no run that is at work takes it (at work: run 12)"}},
 		{"UndeclaredAndWorked", jobs.Ready, func(s *shown) { s.Declared, s.Runs[0].Command = nil, []string{"work", "pos", "--", "x"} }, []string{"free: "}},
 		{"LaneFull", jobs.Ready, func(s *shown) {
 			s.slot(12, "a", "parallel", nil, false)

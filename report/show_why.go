@@ -25,7 +25,7 @@ const (
 	whyRate       = "rate"        //
 	whyBehind     = "behind"      // others of its job start first
 	whyUndeclared = "undeclared"  // no file says how its job runs
-	whyNoRun      = "no_run"      // nobody is at work
+	whyNoRun      = "no_run"      // nobody is at work, or nobody who takes it
 	whyFree       = "free"        // nothing is in its way
 	whyClaimed    = "claimed"     // a run holds it and has not started it
 	whyLapsed     = "lapsed"      // that run has not renewed its lease
@@ -98,14 +98,20 @@ func (t *telling) held() (list []Why) {
 		}
 		w := why(whyPaused, "%s is paused %s", target, p.said(t.now))
 		w.Since = maybe(p.pause.Since)
-		which := target.Job // names need no quotes in a shell
+		to, which := "to end that", target.Job // names need no quotes in a shell
 		switch {
 		case target.Lane != "":
 			which = "--lane " + target.Lane
 		case target.Job == "":
 			which = "--all"
+			// No form of resume ends it alone.
+			if more := len(t.Pauses) - 1; more == 1 {
+				to = "to end that, and the other pause that there is"
+			} else if more > 1 {
+				to = fmt.Sprintf("to end that, and the %d other pauses that there are", more)
+			}
 		}
-		w.Hints = []Hint{t.hint("to end that", "resume %s", which)}
+		w.Hints = []Hint{t.hint(to, "resume %s", which)}
 		list = append(list, w)
 	}
 	if b := breaker(t.Breaker); b != nil && (t.Declared == nil || t.Declared.Policy.Breaker.Failures > 0) {
@@ -251,8 +257,8 @@ func (t *telling) waits() []Why {
 
 // turn is whose turn it is when there is room; barred says that there is none.
 func (t *telling) turn(barred bool) (list []Why) {
-	working, named := t.atWork()
-	if t.Declared == nil && !named {
+	working, takers := t.atWork()
+	if t.Declared == nil && len(takers) == 0 {
 		w := why(whyUndeclared, "job %s is not declared: %s", t.Item.Job, t.NoJob)
 		w.Hints = []Hint{t.hint("to work it all the same", "work %s -- COMMAND {}", t.Item.Job)}
 		list = append(list, w)
@@ -264,8 +270,14 @@ func (t *telling) turn(barred bool) (list []Why) {
 			w.Hints = []Hint{t.hint("to start one", "work %s", t.Item.Job)}
 		}
 		list = append(list, w)
+	case len(takers) == 0:
+		w := why(whyNoRun, "no run that is at work takes it (at work: %s)", runNumbers(working))
+		if t.Declared != nil {
+			w.Hints = []Hint{t.hint("to start one that does", "work %s", t.Item.Job)}
+		}
+		list = append(list, w)
 	case len(list) == 0 && !barred && (t.Line == nil || t.Line.Before == 0):
-		list = append(list, why(whyFree, "nothing is in its way: a run that works job %s starts it as soon as it looks (at work: %s)", t.Item.Job, runNumbers(working)))
+		list = append(list, why(whyFree, "nothing is in its way: a run that works job %s starts it as soon as it looks (at work: %s)", t.Item.Job, runNumbers(takers)))
 	}
 	if l := t.Line; l != nil && l.Before > 0 {
 		others := fmt.Sprintf("%d items of job %s start", l.Before, t.Item.Job)
@@ -280,18 +292,20 @@ func (t *telling) turn(barred bool) (list []Why) {
 	return list
 }
 
-// atWork lists the runs that live, or may; named says whether the command line
-// of one of them has the item's job in it.
-func (t *telling) atWork() (runs []int64, named bool) {
+// atWork lists the runs that live, or may, and those of them that take an item
+// like this one.
+func (t *telling) atWork() (runs, takers []int64) {
 	for i := range t.Runs {
 		r := &t.Runs[i]
 		if t.Life[r.ID] == Dead {
 			continue
 		}
 		runs = append(runs, r.ID)
-		named = named || slices.Contains(r.Command, t.Item.Job)
+		if t.Takers[r.ID] {
+			takers = append(takers, r.ID)
+		}
 	}
-	return runs, named
+	return runs, takers
 }
 
 func runNumbers(ids []int64) string {
