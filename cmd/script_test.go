@@ -5,7 +5,10 @@ import (
 	"flag"
 	"os"
 	"os/exec"
+	"os/signal"
+	"path/filepath"
 	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
@@ -26,6 +29,15 @@ import (
 var update = flag.Bool("update", false, "write what the commands print into the scripts")
 
 func TestMain(m *testing.M) {
+	// Under nohup, or in the background of a script, signals that tests send would
+	// be ignored by all that they start. What is handled here is as usual there.
+	if filepath.Base(os.Args[0]) != "batchq" {
+		for _, sig := range []os.Signal{syscall.SIGHUP, syscall.SIGINT} {
+			if signal.Ignored(sig) {
+				signal.Notify(make(chan os.Signal, 1), sig)
+			}
+		}
+	}
 	testscript.Main(m, map[string]func(){
 		"batchq": func() {
 			os.Exit(run(process{args: os.Args[1:], stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
