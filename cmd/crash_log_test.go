@@ -74,13 +74,15 @@ type finished struct {
 	from int // lines of log
 }
 
-// settledBefore asks the database what is done.
+// settledBefore asks the database what is done. The log is read after it: what
+// has started and ended between the two looks did not run again.
 func (s *site) settledBefore() finished {
 	s.Helper()
-	f := finished{keys: map[string]bool{}, from: len(s.lines("log"))}
+	f := finished{keys: map[string]bool{}}
 	for _, key := range s.doneKeys() {
 		f.keys[key] = true
 	}
+	f.from = len(s.lines("log"))
 	return f
 }
 
