@@ -121,6 +121,28 @@ func TestSurvivors_DoubtfulWithoutPID(t *testing.T) {
 	}
 }
 
+// A run that is killed between fork and exec leaves a process with its own
+// environment, still in its own group, that becomes the command when it gets its
+// turn: on a busy machine later than a rescuer's two looks.
+func TestSurvivors_DoubtfulBeforeExec(t *testing.T) {
+	path := t.TempDir() + "/pid"
+	cmd := spawn(t, "( while :; do sleep 0.02; done ) & echo $! >"+path+"; exit 0")
+	pid := pidFile(t, path)
+	start, err := StartTime(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	o := Orphan{Mark: newMark(), Run: &RunProcess{PID: cmd.Process.Pid, Session: session(t), Begun: start}}
+	wantDoubt(t, "forked, not executed", o, []int{pid}, nil)
+	begun := time.Now()
+	if left, err := End(t.Context(), []Orphan{o}, 0); err != nil || len(left) != 1 || time.Since(begun) < dying {
+		t.Errorf("left %+v, %v; given up after %s, before it had time to show whose it is", left, err, time.Since(begun))
+	}
+	o.Run.Begun += 1000
+	wantDoubt(t, "begun after it", o, nil, nil)
+}
+
 // doctor --fix makes up a run whose record was lost, with a token that no
 // process bears: the process on record is known by its pid and start all the same.
 func TestSurvivors_LeaderOfAnotherMark(t *testing.T) {

@@ -68,6 +68,7 @@ type hunt struct {
 	left []Process // what the last pass found
 
 	scan   scan
+	began  time.Time // with the first that was found
 	killAt time.Time
 	giveUp time.Time        // set with the first KILL
 	known  map[identity]int // all that was ever found, and whose it is
@@ -115,12 +116,18 @@ func (h *hunt) pass(now time.Time) error {
 		h.next = now.Add(passPause)
 		return nil
 	}
+	if h.began.IsZero() {
+		h.began = now
+	}
 	killing, helpless, news := h.killing(now), 0, false
 	for i := range found {
 		p := &found[i]
 		if p.Doubtful {
 			p.Reason = MayBeAnothers
-			helpless++
+			// One that has not executed its program yet is about to show whose it is.
+			if !p.forked || now.Sub(h.began) >= dying {
+				helpless++
+			}
 			continue
 		}
 		who := identity{p.PID, p.Start}

@@ -27,7 +27,11 @@ type Process struct {
 
 	group, parent, session, threads int
 	state                           byte
+	forked                          bool // and has not executed a program of its own yet
 }
+
+// forkNoExec is PF_FORKNOEXEC of linux/sched.h, in field 9 of /proc/PID/stat.
+const forkNoExec = 0x40
 
 // dead says whether nothing of p runs any more. A process whose first thread
 // alone has ended looks like a zombie and is not.
@@ -125,6 +129,7 @@ func parseStat(line []byte) (p Process, err error) {
 	}
 	p.PID = number(bytes.TrimSpace(line[:open]))
 	p.parent, p.group, p.session, p.threads = number(fields[1]), number(fields[2]), number(fields[3]), number(fields[17])
+	p.forked = number(fields[6])&forkNoExec != 0
 	if err != nil {
 		return p, errStat
 	}

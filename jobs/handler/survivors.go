@@ -52,7 +52,8 @@ type RunProcess struct {
 //   - has no mark, is in the run's session though not in the run's own group,
 //     started no earlier than the attempt, as did its group's leader where
 //     there still is one, and has lost its parent: the one that it has now is
-//     of another session, or init.
+//     of another session, or init. Its group counts for nothing before it has
+//     executed a program: the run may have died between fork and exec.
 //
 // What has left the session, cleared its environment and lost its parents is
 // found by nothing.
@@ -242,11 +243,15 @@ func (m *matcher) doubt(found []Process, p *Process) []Process {
 	for _, i := range m.known {
 		run := m.orphans[i].Run
 		begun := max(run.Begun, m.orphans[i].Start)
-		if p.session != run.Session || p.Start < begun || p.group == run.PID || p.group == p.session {
+		if p.session != run.Session || p.Start < begun {
 			continue
 		}
-		if leader := m.byPID[p.group]; leader != nil && leader.Start < begun {
-			continue // a group that was there before, perhaps the run's own
+		if leader := m.byPID[p.group]; p.group == run.PID || p.group == p.session || leader != nil && leader.Start < begun {
+			// A group that was there before, perhaps the run's own: no command's,
+			// unless one is just about to leave it.
+			if !p.forked {
+				continue
+			}
 		}
 		if parent := m.byPID[p.parent]; parent != nil && p.parent != 1 && parent.session == run.Session {
 			continue
