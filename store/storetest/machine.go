@@ -17,10 +17,14 @@ import (
 
 // Model walks a store and the model side by side, and compares them after
 // every step. Unless -rapid.checks and -rapid.steps ask for other numbers, it
-// takes a few seconds: few walks, but long enough to come far. A failure names
-// its seed; no file is left in the source tree.
+// takes a few seconds: few walks (fewer with -short), but long enough to come
+// far. A failure names its seed; no file is left in the source tree.
 func Model(t *testing.T, fresh Fresh) {
-	for name, value := range map[string]string{"rapid.checks": "30", "rapid.steps": "60", "rapid.nofailfile": "true"} {
+	checks := "30"
+	if testing.Short() {
+		checks = "8"
+	}
+	for name, value := range map[string]string{"rapid.checks": checks, "rapid.steps": "60", "rapid.nofailfile": "true"} {
 		asked := false
 		flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == name })
 		if f := flag.Lookup(name); f != nil && !asked {
