@@ -166,6 +166,9 @@ func TestStory_OlderOrphan(t *testing.T) {
 
 // The count of those before one ends where nobody needs to know it better.
 func TestStory_LongLine(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a hundred thousand items take long under the race detector")
+	}
 	db := openFresh(t)
 	add(t, db, "first")
 	execute(t, raw(t, db.Path()), fmt.Sprintf(`WITH RECURSIVE n (i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < %d)
