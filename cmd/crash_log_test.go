@@ -13,7 +13,7 @@ const logged = `#!/bin/sh
 key=$1
 say() { at=$(date +%s%N) && echo "$key $1 $$ $at" >>log; } # date may be ended alone
 exec 9>>"lock.$key"
-flock -n 9 || say beside
+flock -n 9 || [ $? != 1 ] || say beside # more than 1: flock itself was ended
 `
 
 // event is a line of log.
