@@ -147,9 +147,8 @@ type matcher struct {
 	exact    map[string]int
 	prefixes []int
 	groups   map[int]group
-	leaders  map[identity]int // the recorded processes themselves
-	known    []int            // those of a known run
-	earliest uint64           // nothing of any orphan can have started before
+	known    []int  // those of a known run
+	earliest uint64 // nothing of any orphan can have started before
 	byPID    map[int]*Process
 }
 
@@ -159,7 +158,7 @@ type group struct {
 }
 
 func newMatcher(orphans []Orphan, byPID map[int]*Process) *matcher {
-	m := &matcher{orphans: orphans, exact: map[string]int{}, groups: map[int]group{}, leaders: map[identity]int{}, byPID: byPID}
+	m := &matcher{orphans: orphans, exact: map[string]int{}, groups: map[int]group{}, byPID: byPID}
 	for i, o := range orphans {
 		if i == 0 || o.Start < m.earliest {
 			m.earliest = o.Start // 0 where one is unknown
@@ -184,9 +183,6 @@ func newMatcher(orphans []Orphan, byPID map[int]*Process) *matcher {
 			continue
 		}
 		m.groups[o.PID] = group{i, leader != nil}
-		if leader != nil {
-			m.leaders[identity{o.PID, o.Start}] = i
-		}
 	}
 	return m
 }
@@ -194,8 +190,8 @@ func newMatcher(orphans []Orphan, byPID map[int]*Process) *matcher {
 func (m *matcher) match(p *Process, mark marking) (orphan int, ok bool) {
 	// The recorded process itself, whatever mark it bears: doctor --fix may have
 	// had to make up a run's token anew.
-	if i, ok := m.leaders[identity{p.PID, p.Start}]; ok {
-		return i, true
+	if g, ok := m.groups[p.PID]; ok && g.proven {
+		return g.orphan, true
 	}
 	if mark.mark != "" {
 		if i, ok := m.exact[mark.mark]; ok {
@@ -246,12 +242,11 @@ func (m *matcher) doubt(found []Process, p *Process) []Process {
 		if p.session != run.Session || p.Start < begun {
 			continue
 		}
-		if leader := m.byPID[p.group]; p.group == run.PID || p.group == p.session || leader != nil && leader.Start < begun {
-			// A group that was there before, perhaps the run's own: no command's,
-			// unless one is just about to leave it.
-			if !p.forked {
-				continue
-			}
+		// A group that was there before, perhaps the run's own, is no command's,
+		// unless one is just about to leave it.
+		leader := m.byPID[p.group]
+		if before := p.group == run.PID || p.group == p.session || leader != nil && leader.Start < begun; before && !p.forked {
+			continue
 		}
 		if parent := m.byPID[p.parent]; parent != nil && p.parent != 1 && parent.session == run.Session {
 			continue
