@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"batchq/jobs"
 	"batchq/store"
 )
 
@@ -12,18 +13,18 @@ import (
 func takenOver(o store.OtherRun, sum store.Taken) string {
 	var parts []string
 	if sum.Freed > 0 {
-		parts = append(parts, items(sum.Freed, "unstarted item")+" taken back")
+		parts = append(parts, jobs.Count(sum.Freed, "unstarted item")+" taken back")
 	}
 	switch {
 	case sum.Orphans == 0:
 	case o.Ended && o.ID != 0 && !o.Foreign:
 		// It has left by itself, and what it had started was settled before: it
 		// waited for the end of what another run had started.
-		parts = append(parts, items(sum.Orphans, "item")+" taken over that a dead run's processes may still hold")
+		parts = append(parts, jobs.Count(sum.Orphans, "item")+" taken over that a dead run's processes may still hold")
 	case sum.Freed > 0:
 		parts = append(parts, fmt.Sprintf("%d that had started", sum.Orphans))
 	default:
-		parts = append(parts, items(sum.Orphans, "item")+" taken back that had started")
+		parts = append(parts, jobs.Count(sum.Orphans, "item")+" taken back that had started")
 	}
 	who := fmt.Sprintf("run %d is dead", o.ID)
 	switch {
@@ -35,11 +36,4 @@ func takenOver(o store.OtherRun, sum store.Taken) string {
 		who = fmt.Sprintf("run %d has ended", o.ID)
 	}
 	return who + ": " + strings.Join(parts, ", ")
-}
-
-func items(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

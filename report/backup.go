@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"batchq/jobs"
 	"batchq/store"
 )
 
@@ -24,7 +25,7 @@ func NewBackup(c store.Copied, life map[int64]Life, now time.Time) Backup {
 
 // Summary is what was written, on one line.
 func (b Backup) Summary() string {
-	return fmt.Sprintf("%s: %s, %s; the copy was examined and is sound", b.Path, many(b.Items, "item"), size(b.Bytes))
+	return fmt.Sprintf("%s: %s, %s; the copy was examined and is sound", b.Path, jobs.Count(b.Items, "item"), size(b.Bytes))
 }
 
 // Lines say of each run what the copy shows of it.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"batchq/jobs"
 	"batchq/store"
 )
 
@@ -81,7 +82,7 @@ func (r HealthRun) who(now time.Time) string {
 }
 
 func (r HealthRun) holds() string {
-	return fmt.Sprintf("%s, %d that had started", many(r.Claimed, "unstarted item"), r.Running)
+	return fmt.Sprintf("%s, %d that had started", jobs.Count(r.Claimed, "unstarted item"), r.Running)
 }
 
 // leftNotes name what waits for the end of what dead runs left behind.
@@ -91,7 +92,7 @@ func leftNotes(h store.Health) (notes []string) {
 			Name(l.It), l.Dead, l.By, l.It.ID))
 	}
 	if more := h.LeftCount - int64(len(h.Left)); more > 0 {
-		notes = append(notes, many(more, "more item")+" held likewise")
+		notes = append(notes, jobs.Count(more, "more item")+" held likewise")
 	}
 	return notes
 }
@@ -129,9 +130,9 @@ func (h Health) WriteText(w io.Writer) error {
 			fmt.Fprintf(&b, "%s: %s\n", part.word, Safe(text))
 		}
 	}
-	verdict := fmt.Sprintf("sound: %s, books balanced, file whole", many(h.Items, "item"))
+	verdict := fmt.Sprintf("sound: %s, books balanced, file whole", jobs.Count(h.Items, "item"))
 	if !h.Sound {
-		verdict = "not sound: " + many(len(h.Faults)+len(h.Integrity), "fault")
+		verdict = "not sound: " + jobs.Count(len(h.Faults)+len(h.Integrity), "fault")
 	}
 	schema := "schema unknown"
 	if h.DatabaseSchema > 0 {
@@ -140,14 +141,6 @@ func (h Health) WriteText(w io.Writer) error {
 	fmt.Fprintf(&b, "%s; %s (%s, %s, log %s)\n", verdict, Safe(h.Path), schema, size(h.Bytes), size(h.LogBytes))
 	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-// many is how many there are of something.
-func many[N int | int64](n N, one string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %ss", n, one)
 }
 
 // size is a number of bytes for people.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"batchq/jobs"
 	"batchq/store"
 )
 
@@ -25,9 +26,9 @@ func NewPruned(p store.Pruned, runs *int, olderThan time.Duration, dryRun, stopp
 
 // Summary is that on one line.
 func (p Pruned) Summary() string {
-	s := fmt.Sprintf("pruned %d done, %s", p.Done, many(p.Dropped, "dropped item"))
+	s := fmt.Sprintf("pruned %d done, %s", p.Done, jobs.Count(p.Dropped, "dropped item"))
 	if p.Runs != nil {
-		s += ", " + many(*p.Runs, "run")
+		s += ", " + jobs.Count(*p.Runs, "run")
 	}
 	if p.DryRun {
 		s = "dry run: " + s

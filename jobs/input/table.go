@@ -3,8 +3,9 @@ package input
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"unicode/utf8"
+
+	"batchq/jobs"
 )
 
 // rows cuts a table into rows.
@@ -48,7 +49,7 @@ func (t *table) next() (Record, error) {
 		return Record{}, err
 	}
 	if count != len(t.columns) {
-		return Record{}, t.reject(line, "got %s, want %d%s", plural(count, "field"), len(t.columns), t.tooManyHint(count))
+		return Record{}, t.reject(line, "got %s, want %d%s", jobs.Count(count, "field"), len(t.columns), t.tooManyHint(count))
 	}
 	for i, at := range t.keyAt {
 		t.values[i] = fields[at]
@@ -151,11 +152,4 @@ func firstInvalid(b []byte) int {
 		i += size
 	}
 	return len(b)
-}
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return strconv.Itoa(n) + " " + what + "s"
 }
