@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"syscall"
 	"testing"
@@ -37,6 +38,8 @@ func TestMain(m *testing.M) {
 				signal.Notify(make(chan os.Signal, 1), sig)
 			}
 		}
+		flag.Parse()
+		widen()
 	}
 	testscript.Main(m, map[string]func(){
 		"batchq": func() {
@@ -44,6 +47,20 @@ func TestMain(m *testing.M) {
 				getenv: os.Getenv, now: clockFrom(os.Getenv)}))
 		},
 	})
+}
+
+// widen lets twice as many tests run side by side as there are processors,
+// unless the command line says how many: most of a test's time here is spent
+// waiting for other processes, for a lease, for a backoff.
+func widen() {
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if given {
+		return
+	}
+	if err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))); err != nil {
+		panic(err)
+	}
 }
 
 // clockFrom is the clock that a script asks for.
