@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,6 +16,7 @@ import (
 	"batchq/jobs/config"
 	"batchq/report"
 	"batchq/store"
+	"batchq/store/sqlite"
 )
 
 func newEnqueue(a *app) *cobra.Command {
@@ -85,15 +85,20 @@ type enqueueOptions struct {
 }
 
 func (o *enqueueOptions) register(f *pflag.FlagSet) {
+	o.registerList(f)
+	f.StringVar(&o.scope, "scope", "", "the `SCOPE` in which keys are unique; @today, @yesterday and @hour are expanded")
+	f.BoolVar(&o.dryRun, "dry-run", false, "change nothing, say what would happen")
+}
+
+// registerList declares the flags that say what is added, and how.
+func (o *enqueueOptions) registerList(f *pflag.FlagSet) {
 	o.flags = f
 	o.input.register(f)
-	f.StringVar(&o.scope, "scope", "", "the `SCOPE` in which keys are unique; @today, @yesterday and @hour are expanded")
 	f.IntVar(&o.priority, "priority", 0, "`N`: each step is a head start of one minute; may be negative")
 	f.StringVar(&o.at, "at", "", "not before this `TIME`: \"2026-11-30 08:00\" or RFC 3339")
 	durationVar(f, &o.delay, "delay", "not before this much later, like 90s or 2h")
 	f.StringVar(&o.onDuplicate, "on-duplicate", string(store.Skip), "`WHAT` happens to items that are there: skip, replace, requeue or fail")
 	f.Int64Var(&o.min, "min", 0, "exit 1 when fewer than `N` records were read: a dead producer looks like an empty list")
-	f.BoolVar(&o.dryRun, "dry-run", false, "change nothing, say what would happen")
 }
 
 // feed turns the flags into what the store is asked for, with what the job's
@@ -137,78 +142,99 @@ func (o *enqueueOptions) feed(cfg *config.Config, job string, now time.Time) (*s
 	return f, nil
 }
 
-func runEnqueue(ctx context.Context, a *app, o *enqueueOptions, job string, files []string) error {
+// order checks whatever can be checked before the first record is read, and
+// returns what the store will be asked for and the records themselves. verb is
+// how the command is called.
+func (o *enqueueOptions) order(a *app, verb, job string, files []string) (*store.Feed, *list, error) {
 	cfg, err := a.config()
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	if err := forgottenJob(cfg, job, files); err != nil {
-		return err
+	if err := forgottenJob(cfg, verb, job, files); err != nil {
+		return nil, nil, err
 	}
 	feed, err := o.feed(cfg, job, a.now())
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	records, err := o.input.list(files, a.stdin)
-	if err != nil {
-		return err
-	}
-	a.warnLiteral(feed.Scope)
-	noteUndeclared(a, cfg, job)
-	if records.readsTerminal() {
-		a.out.note("reading items from the terminal, one a line; Ctrl-D ends the list")
-	}
-	s := listen(ctx)
-	defer s.close()
-	fed, err := enqueue(s.soft, a, feed, records)
-	if sig := s.signal(); sig != 0 && err != nil {
-		err = stoppedBy(sig)
-	} else if err != nil && fed.Read == 0 {
-		return err // nothing has begun, so there is nothing to sum up
-	}
-	return o.tell(a, feed, fed, err)
-}
-
-func enqueue(ctx context.Context, a *app, feed *store.Feed, records *list) (fed store.Fed, err error) {
 	feed.Keep = report.Named
 	if a.out.json {
 		feed.Keep = report.NamedInJSON
 	}
-	to := creates
-	if feed.DryRun {
-		to = reads
-	}
-	db, err := a.openStore(ctx, to)
-	if feed.DryRun && errors.Is(err, store.ErrNoDatabase) {
-		// A rehearsal creates nothing, and in a list that is not there yet
-		// everything would be new.
-		return feed.Run(ctx, nil, records)
-	}
+	records, err := o.input.list(files, a.stdin)
 	if err != nil {
-		return fed, err
+		return nil, nil, err
 	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	fed, err = feed.Run(ctx, db, records)
-	if err == nil && db.Replaced() {
-		err = fmt.Errorf("%s is no longer the file that was opened: it was moved, removed or restored while items were added to it; enqueue them again", db.Path())
+	a.warnLiteral(feed.Scope)
+	if records.readsTerminal() {
+		a.out.note("reading items from the terminal, one a line; Ctrl-D ends the list")
 	}
-	return fed, err
+	return feed, records, nil
 }
 
-// stoppedBy is the end of a command at a signal.
-func stoppedBy(s syscall.Signal) error {
-	return withHint(exitWith(signalExit(s), fmt.Errorf("stopped by %s", signalName(s))), "the same command again completes it")
-}
-
-// tell prints what became of the list, also after an error, and decides the
-// exit status.
-func (o *enqueueOptions) tell(a *app, feed *store.Feed, fed store.Fed, err error) error {
+func runEnqueue(ctx context.Context, a *app, o *enqueueOptions, job string, files []string) error {
+	feed, records, err := o.order(a, "enqueue", job, files)
+	if err != nil {
+		return err
+	}
+	noteUndeclared(a, a.loaded, job)
+	s := listen(ctx)
+	defer s.close()
+	fed, err := a.enqueue(s, feed, records)
+	if err != nil && fed.Read == 0 && s.signal() == 0 {
+		return err // nothing has begun, so there is nothing to sum up
+	}
 	r := report.NewEnqueued(feed, fed)
 	if a.out.json {
 		if err := a.out.document(r); err != nil {
 			return err
 		}
 	}
+	a.sayEnqueued(r)
+	if err != nil {
+		return err
+	}
+	return o.status(r)
+}
+
+// enqueue opens the database for a list and adds the list to it.
+func (a *app) enqueue(s *stops, feed *store.Feed, records store.Source) (fed store.Fed, err error) {
+	to := creates
+	if feed.DryRun {
+		to = reads
+	}
+	db, err := a.openStore(s.soft, to)
+	if feed.DryRun && errors.Is(err, store.ErrNoDatabase) {
+		// A rehearsal creates nothing, and in a list that is not there yet
+		// everything would be new.
+		db, err = nil, nil
+	}
+	if err != nil {
+		return fed, s.because(err)
+	}
+	if db == nil {
+		return a.feed(s, nil, feed, records)
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	return a.feed(s, db, feed, records)
+}
+
+// feed adds a list to the open database; db is nil for the rehearsal of one
+// that is not there.
+func (a *app) feed(s *stops, db *sqlite.DB, feed *store.Feed, records store.Source) (fed store.Fed, err error) {
+	if db == nil {
+		fed, err = feed.Run(s.soft, nil, records)
+		return fed, s.because(err)
+	}
+	fed, err = feed.Run(s.soft, db, records)
+	if err == nil && db.Replaced() {
+		err = fmt.Errorf("%s is no longer the file that was opened: it was moved, removed or restored while items were added to it; enqueue them again", db.Path())
+	}
+	return fed, s.because(err)
+}
+
+// sayEnqueued prints what became of a list.
+func (a *app) sayEnqueued(r report.Enqueued) {
 	for _, line := range r.Lines(a.out.quiet, a.self()) {
 		a.out.must("%s", line)
 	}
@@ -216,29 +242,31 @@ func (o *enqueueOptions) tell(a *app, feed *store.Feed, fed store.Fed, err error
 	if r.AllDoneBefore() {
 		a.out.warn("every item of this list was done before; where the same keys are to be done again each day, add --scope @today")
 	}
+}
+
+// status is how the command ends for a list that was read.
+func (o *enqueueOptions) status(r report.Enqueued) error {
 	switch {
-	case err != nil:
-		return err
-	case fed.Read < o.min:
-		return withHint(fmt.Errorf("%s read, and --min asks for %d", count(fed.Read, "record"), o.min),
+	case r.Read < o.min:
+		return withHint(fmt.Errorf("%s read, and --min asks for %d", count(r.Read, "record"), o.min),
 			"what was read stays in the list; look at what produces it")
-	case fed.Stop != nil:
+	case r.StoppedAt != nil:
 		return exitWith(exitPart, errors.New(r.Stopped()))
-	case fed.Rejected+fed.Conflict+fed.Dead > 0:
+	case r.Rejected+r.Conflict+r.Dead > 0:
 		return exitWith(exitPart, nil)
 	}
 	return nil
 }
 
 // forgottenJob is the error of who names a file where the JOB stands.
-func forgottenJob(cfg *config.Config, job string, files []string) error {
+func forgottenJob(cfg *config.Config, verb, job string, files []string) error {
 	if len(files) > 0 || cfg.Jobs[job] != nil || filepath.Ext(job) == "" && !strings.Contains(job, "/") {
 		return nil
 	}
 	if info, err := os.Stat(job); err != nil || !info.Mode().IsRegular() {
 		return nil
 	}
-	return withHint(usagef("%s is a file, and no JOB is named", job), "batchq enqueue JOB %s", shellWord(job))
+	return withHint(usagef("%s is a file, and no JOB is named", job), "batchq %s JOB %s", verb, shellWord(job))
 }
 
 // noteUndeclared points out a job that the configuration does not know: often

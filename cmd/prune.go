@@ -162,10 +162,7 @@ func runPrune(ctx context.Context, a *app, o *pruneOptions, args []string) (err 
 	for _, line := range r.Consequences() {
 		a.out.note("%s", line)
 	}
-	if stopped {
-		return stoppedBy(s.signal())
-	}
-	return err
+	return s.because(err)
 }
 
 // pruneItems goes through the items step by step. What it returns with an

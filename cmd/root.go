@@ -42,6 +42,7 @@ finished is done again.`,
 	c.AddCommand(
 		newEnqueue(a),
 		newWork(a),
+		newRun(a),
 		newRequeue(a),
 		newDrop(a),
 		newDLQ(a),

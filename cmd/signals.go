@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/signal"
 	"sync/atomic"
@@ -77,3 +78,13 @@ func (s *stops) reload() {
 
 // signal is the one that asked for the stop; 0 when none did.
 func (s *stops) signal() syscall.Signal { return syscall.Signal(s.first.Load()) }
+
+// because is err, or, where a signal has asked for the stop that it comes
+// from, the end of the command at that signal.
+func (s *stops) because(err error) error {
+	sig := s.signal()
+	if err == nil || sig == 0 {
+		return err
+	}
+	return withHint(exitWith(signalExit(sig), fmt.Errorf("stopped by %s", signalName(sig))), "the same command again completes it")
+}

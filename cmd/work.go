@@ -20,7 +20,7 @@ import (
 )
 
 func newWork(a *app) *cobra.Command {
-	o := &workOptions{}
+	o := &workOptions{verb: "work"}
 	c := &cobra.Command{
 		Use:                   "work [JOB…] [flags] [-- COMMAND [ARG…]]",
 		DisableFlagsInUseLine: true,
@@ -65,6 +65,7 @@ second. HUP makes it read batchq.toml again; TERM lets what runs finish.`,
 // workOptions are what work was asked for.
 type workOptions struct {
 	flags      *pflag.FlagSet
+	verb       string // how the command is called: work or run
 	jobs       []string
 	command    []string // after --; nil: none
 	lane       string
@@ -86,6 +87,15 @@ type workOptions struct {
 }
 
 func (o *workOptions) register(f *pflag.FlagSet) {
+	o.registerRun(f)
+	f.StringVar(&o.scope, "scope", "", "only items of this `SCOPE`; @today, @yesterday and @hour are expanded")
+	f.BoolVar(&o.wait, "wait", false, "stay until all that was asked for is settled, whoever holds it")
+	f.BoolVar(&o.follow, "follow", false, "stay until told to stop, and work what comes; HUP reads batchq.toml again")
+	f.BoolVar(&o.dryRun, "dry-run", false, "say what would run where, and run nothing")
+}
+
+// registerRun declares the flags that say how a run works.
+func (o *workOptions) registerRun(f *pflag.FlagSet) {
 	o.flags = f
 	f.StringVar(&o.lane, "lane", "", "work this `LANE` only; for a command of the moment: run in it")
 	f.IntVarP(&o.slots, "slots", "j", 0, "most items at once in --lane; lowers what batchq.toml declares")
@@ -93,10 +103,6 @@ func (o *workOptions) register(f *pflag.FlagSet) {
 	f.BoolVar(&o.once, "once", false, "one claim a lane, then leave")
 	f.IntVar(&o.limit, "limit", 0, "work at most `N` items")
 	durationVar(f, &o.maxRuntime, "max-runtime", "start nothing more after this time; what runs may finish")
-	f.StringVar(&o.scope, "scope", "", "only items of this `SCOPE`; @today, @yesterday and @hour are expanded")
-	f.BoolVar(&o.wait, "wait", false, "stay until all that was asked for is settled, whoever holds it")
-	f.BoolVar(&o.follow, "follow", false, "stay until told to stop, and work what comes; HUP reads batchq.toml again")
-	f.BoolVar(&o.dryRun, "dry-run", false, "say what would run where, and run nothing")
 	f.BoolVar(&o.print, "print", false, "show each item's output, unmixed, when it ends")
 	f.StringVar(&o.logDir, "log-dir", "", "keep each attempt's whole output in a file below `DIR`")
 	f.IntVar(&o.stopAfter, "stop-after", 0, "start no more of a job in this run when `N` different items failed in a row")
@@ -138,7 +144,19 @@ func (o *workOptions) run(ctx context.Context, a *app) (err error) {
 	if o.follow {
 		plan.Follow, plan.Reread = true, func() (worker.Plan, error) { return o.reread(ctx, a, queue) }
 	}
-	return a.work(ctx, queue, plan)
+	s := listen(ctx)
+	defer s.close()
+	sum, err := a.work(ctx, s, queue, plan)
+	if err != nil {
+		return err
+	}
+	if a.out.json {
+		if err := a.out.document(report.NewWorked(numbers(sum))); err != nil {
+			return err
+		}
+	}
+	a.out.summary("%s", report.Worked(numbers(sum)))
+	return workStatus(s, sum, plan)
 }
 
 // reread is what a run that follows does from now on, after a HUP. On an error
@@ -159,10 +177,9 @@ func (o *workOptions) reread(ctx context.Context, a *app, queue *sqlite.DB) (wor
 	return plan, err
 }
 
-// work registers a run, works the plan and says what came of it.
-func (a *app) work(ctx context.Context, queue *sqlite.DB, plan worker.Plan) (err error) {
-	s := listen(ctx)
-	defer s.close()
+// work registers a run, works the plan and says why something is left. An
+// error means that there is nothing to sum up.
+func (a *app) work(ctx context.Context, s *stops, queue *sqlite.DB, plan worker.Plan) (sum worker.Summary, err error) {
 	if plan.Follow {
 		plan.Reload = s.follow()
 	}
@@ -170,15 +187,15 @@ func (a *app) work(ctx context.Context, queue *sqlite.DB, plan worker.Plan) (err
 	// of the loop.
 	own, err := sqlite.Open(ctx, queue.Path(), sqlite.Options{Now: a.now})
 	if err != nil {
-		return err
+		return sum, err
 	}
 	defer func() { err = errors.Join(err, own.Close()) }()
 	progress := a.newProgress()
 	run, err := lease.Register(ctx, own, lease.Options{Database: queue.Path(), Lease: plan.Lease, Command: a.args, Note: progress.Note})
 	if err != nil {
-		return err
+		return sum, err
 	}
-	sum, err := a.loop(ctx, s, queue, run, plan, progress)
+	sum, err = a.loop(ctx, s, queue, run, plan, progress)
 	fault.Here("run", "worked")
 	var others []store.OtherRun // who have what is left in hand
 	if err == nil && s.soft.Err() == nil && sum.Books.Claimed+sum.Books.Running > 0 {
@@ -193,17 +210,17 @@ func (a *app) work(ctx context.Context, queue *sqlite.DB, plan worker.Plan) (err
 	gaveUp := errors.Is(err, context.Canceled) || err == nil && errors.Is(closeErr, context.DeadlineExceeded)
 	if gaveUp && s.hard.Err() != nil {
 		a.out.must("stopped before everything could be recorded: the same line again resumes")
-		return exitWith(signalExit(s.signal()), nil)
+		return sum, exitWith(signalExit(s.signal()), nil)
 	}
 	if err != nil {
-		return err // what ended the run mostly keeps its end from being written too: said once
+		return sum, err // what ended the run mostly keeps its end from being written too: said once
 	}
 	if closeErr != nil {
-		return closeErr
+		return sum, closeErr
 	}
 	progress.Close()
 	a.sayWhy(s, sum, others)
-	return a.summarize(s, sum, plan)
+	return sum, nil
 }
 
 // sayWhy tells why something is left that this run could not work.
@@ -294,15 +311,8 @@ func outcomeOf(s *stops, sum worker.Summary, err error) string {
 	return "finished"
 }
 
-// summarize prints what the run did and picks the exit status.
-func (a *app) summarize(s *stops, sum worker.Summary, plan worker.Plan) error {
-	if a.out.json {
-		if err := a.out.document(report.NewWorked(numbers(sum))); err != nil {
-			return err
-		}
-	} else if !a.out.quiet {
-		a.out.print("%s", report.Worked(numbers(sum)))
-	}
+// workStatus is how the command ends after a run.
+func workStatus(s *stops, sum worker.Summary, plan worker.Plan) error {
 	switch {
 	case s.signal() != 0:
 		return exitWith(signalExit(s.signal()), nil)

@@ -110,14 +110,14 @@ func (o *workOptions) specs(cfg *config.Config) ([]*jobs.Spec, error) {
 		names = cfg.Names
 		if len(names) == 0 {
 			return nil, exitWith(exitConfig, withHint(usagef("no job is declared, and none is given"),
-				"declare one in batchq.toml, or give a JOB and a command: batchq work JOB -- COMMAND {}"))
+				"declare one in batchq.toml, or give a JOB and a command: batchq %s JOB -- COMMAND {}", o.verb))
 		}
 	}
 	var specs []*jobs.Spec
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
 		s := cfg.Jobs[name]
 		if s == nil {
-			return nil, unknownJob(cfg, name)
+			return nil, o.unknownJob(cfg, name)
 		}
 		c := *s
 		specs = append(specs, &c)
@@ -126,17 +126,17 @@ func (o *workOptions) specs(cfg *config.Config) ([]*jobs.Spec, error) {
 }
 
 // unknownJob is a job that is named and nowhere declared.
-func unknownJob(cfg *config.Config, name string) error {
+func (o *workOptions) unknownJob(cfg *config.Config, name string) error {
 	where := "there is no batchq.toml"
 	if cfg.Path != "" {
 		where = cfg.Path + " does not declare it"
 	}
 	err := &outcome{code: exitConfig, err: usagef("no job is called %q: %s", name, where)}
-	err.hint = "give its command: batchq work " + shellWord(name) + " -- COMMAND {}"
+	err.hint = "give its command: batchq " + o.verb + " " + shellWord(name) + " -- COMMAND {}"
 	if near := jobs.Nearest(name, cfg.Names); near != "" {
 		err.hint = "did you mean " + near + "?"
 	} else if info, statErr := os.Stat(name); statErr == nil && info.Mode().IsRegular() {
-		err.hint = "that is a file: a command stands after --, as in: batchq work JOB -- ./" + shellWord(name) + " {}"
+		err.hint = "that is a file: a command stands after --, as in: batchq " + o.verb + " JOB -- ./" + shellWord(name) + " {}"
 	}
 	return err
 }
@@ -144,10 +144,10 @@ func unknownJob(cfg *config.Config, name string) error {
 // ofTheMoment is the job of a command line with a COMMAND.
 func (o *workOptions) ofTheMoment(cfg *config.Config) (*jobs.Spec, error) {
 	if len(o.command) == 0 {
-		return nil, withHint(usagef("there is no command after --"), "batchq work JOB -- COMMAND {}")
+		return nil, withHint(usagef("there is no command after --"), "batchq %s JOB -- COMMAND {}", o.verb)
 	}
 	if len(o.jobs) != 1 {
-		return nil, withHint(usagef("a COMMAND goes with exactly one JOB, and there are %d", len(o.jobs)), "batchq work JOB -- COMMAND {}")
+		return nil, withHint(usagef("a COMMAND goes with exactly one JOB, and there are %d", len(o.jobs)), "batchq %s JOB -- COMMAND {}", o.verb)
 	}
 	name := o.jobs[0]
 	if err := config.CheckName(name); err != nil {
@@ -311,20 +311,9 @@ const rehearsed = 10
 
 // rehearse says what would run where.
 func (a *app) rehearse(ctx context.Context, db *sqlite.DB, plan worker.Plan) error {
-	var rows []report.PlannedJob
-	for _, l := range plan.Lanes {
-		for _, s := range l.Jobs {
-			c, err := db.Counts(ctx, []string{s.Name}, plan.Scope)
-			if err != nil {
-				return err
-			}
-			first, err := firstCommands(ctx, db, s, plan.Scope)
-			if err != nil {
-				return err
-			}
-			rows = append(rows, report.PlannedJob{Job: s.Name, Lane: l.Name, Slots: l.Slots, Batch: plan.Batch, Source: s.Source,
-				Command: declaredCommand(s), Ready: c.Ready, Delayed: c.Delayed, Held: c.Claimed + c.Running, First: first})
-		}
+	rows, err := plannedJobs(ctx, db, plan)
+	if err != nil {
+		return err
 	}
 	if a.out.json {
 		return a.out.document(report.NewPlanned(rows))
@@ -337,6 +326,28 @@ func (a *app) rehearse(ctx context.Context, db *sqlite.DB, plan worker.Plan) err
 	return nil
 }
 
+// plannedJobs are the jobs of a plan with what they find in the database, nil
+// for one that is not there.
+func plannedJobs(ctx context.Context, db *sqlite.DB, plan worker.Plan) (rows []report.PlannedJob, err error) {
+	for _, l := range plan.Lanes {
+		for _, s := range l.Jobs {
+			r := report.PlannedJob{Job: s.Name, Lane: l.Name, Slots: l.Slots, Batch: plan.Batch, Source: s.Source, Command: declaredCommand(s), First: []string{}}
+			if db != nil {
+				c, err := db.Counts(ctx, []string{s.Name}, plan.Scope)
+				if err != nil {
+					return nil, err
+				}
+				r.Ready, r.Delayed, r.Held = c.Ready, c.Delayed, c.Claimed+c.Running
+				if r.First, err = firstCommands(ctx, db, s, plan.Scope); err != nil {
+					return nil, err
+				}
+			}
+			rows = append(rows, r)
+		}
+	}
+	return rows, nil
+}
+
 // firstCommands are the command lines of the items that would start first.
 func firstCommands(ctx context.Context, db *sqlite.DB, s *jobs.Spec, scope *string) ([]string, error) {
 	items, err := db.Peek(ctx, s.Name, scope, rehearsed)
@@ -346,14 +357,18 @@ func firstCommands(ctx context.Context, db *sqlite.DB, s *jobs.Spec, scope *stri
 	lines := []string{}
 	for _, it := range items {
 		it.Attempt++ // as the attempt that it would be
-		argv, err := handler.Arguments(s, it)
-		if err != nil {
-			lines = append(lines, fmt.Sprintf("%s: dead at once: %v", report.Name(it), err))
-			continue
-		}
-		lines = append(lines, shellLine(argv))
+		lines = append(lines, firstCommand(s, it))
 	}
 	return lines, nil
+}
+
+// firstCommand is the command line of one item, or why it could not have one.
+func firstCommand(s *jobs.Spec, it *jobs.Item) string {
+	argv, err := handler.Arguments(s, it)
+	if err != nil {
+		return fmt.Sprintf("%s: dead at once: %v", report.Name(it), err)
+	}
+	return shellLine(argv)
 }
 
 // declaredCommand is a job's command as it was declared, placeholders and all.

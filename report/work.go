@@ -87,7 +87,9 @@ type leftJSON struct {
 }
 
 // NewWorked is the document of work --json.
-func NewWorked(w Work) any {
+func NewWorked(w Work) any { return worked(w) }
+
+func worked(w Work) workedJSON {
 	c := w.Left
 	return workedJSON{SchemaVersion: SchemaVersion, Done: w.Done, Retried: w.Retried, Dead: w.Dead, Deferred: w.Deferred,
 		Interrupted: w.Interrupted, Stale: w.Stale, Batches: w.Batches, Broken: reasons(w.Broken), Halted: reasons(w.Halted), Holds: holdsJSON(w.Holds),
@@ -181,11 +183,15 @@ func (p PlannedJob) Lines() []string {
 func NewPlanned(jobs []PlannedJob) any {
 	out := make([]PlannedJob, 0, len(jobs))
 	for _, p := range jobs {
-		p.Source, p.Command, p.First = escapeInvalid(p.Source), escapeInvalid(p.Command), sentences(p.First)
-		out = append(out, p)
+		out = append(out, p.escaped())
 	}
 	return struct {
 		SchemaVersion int          `json:"schema_version"`
 		Jobs          []PlannedJob `json:"jobs"`
 	}{SchemaVersion, out}
+}
+
+func (p PlannedJob) escaped() PlannedJob {
+	p.Source, p.Command, p.First = escapeInvalid(p.Source), escapeInvalid(p.Command), sentences(p.First)
+	return p
 }
