@@ -138,6 +138,7 @@ var pruneCases = []testCase{
 		equal(w, w.counts(), store.Counts{Enqueued: int64(n) + 1, Ready: 1, Pruned: int64(n)}, "counts")
 	}},
 	{"Pages", func(w *world) {
+		w.lengthy()
 		// What goes stands before, among and after many that stay.
 		const many = 20_500
 		w.dropped("pos", "first")

@@ -26,7 +26,10 @@ var rateCases = []testCase{
 		p.starts(0, 1)
 		p.waits(1, 400*time.Millisecond)
 	}},
-	{"AMinute", func(w *world) { w.minute(10 * time.Millisecond) }},
+	{"AMinute", func(w *world) {
+		w.lengthy()
+		w.minute(10 * time.Millisecond)
+	}},
 	{"AMinuteOfStalls", func(w *world) {
 		// Runs that wake up at odd times never start more for it, and catch up
 		// with what is no later than the slack.

@@ -85,6 +85,7 @@ var squeezeCases = []testCase{
 		equal(w, s.kept, kept, "steps in which no small one started")
 	}},
 	{"TwoThatWouldBlockEachOther", func(w *world) {
+		w.lengthy()
 		s := w.stream(lease)
 		w.spec("big").Uses = map[string]int{"db": 15, "net": 1}
 		w.spec("great").Uses = map[string]int{"db": 1, "net": 15}
@@ -148,6 +149,7 @@ var squeezeCases = []testCase{
 		equal(w, s.started["big"] > 0, true, "the big one has its turn when the long one has ended")
 	}},
 	{"LongOnesInTurn", func(w *world) {
+		w.lengthy()
 		// There is always one in flight that lasts longer than patience: the pool
 		// is kept for longer each time, until the big one fits in.
 		s := w.stream(lease)

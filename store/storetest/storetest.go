@@ -20,6 +20,7 @@ type TB interface {
 	Cleanup(func())
 	Errorf(format string, args ...any)
 	Fatalf(format string, args ...any)
+	Skip(args ...any)
 }
 
 // Open opens one database once more: every call is another connection to the
@@ -113,6 +114,14 @@ type world struct {
 	db    store.Store
 	// specs are the jobs as this test declares them; see spec.
 	specs map[string]*jobs.Spec
+}
+
+// lengthy skips a case under -short: thousands of steps one after another, of
+// which none is different from those of shorter cases.
+func (w *world) lengthy() {
+	if testing.Short() {
+		w.t.Skip("thousands of steps")
+	}
 }
 
 // dawn is when every test begins. It is no round number of anything, and it

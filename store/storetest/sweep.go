@@ -62,6 +62,7 @@ var sweepCases = []testCase{
 		equal(w, w.sweep(w.db, old), store.Pruned{}, "a round over nothing")
 	}},
 	{"AcrossManyThatStay", func(w *world) {
+		w.lengthy()
 		const many = 20_500
 		stay := make([]store.NewItem, many)
 		for i := range stay {
