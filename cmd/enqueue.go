@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -198,7 +199,7 @@ func runEnqueue(ctx context.Context, a *app, o *enqueueOptions, job string, file
 }
 
 // enqueue opens the database for a list and adds the list to it.
-func (a *app) enqueue(s *stops, feed *store.Feed, records store.Source) (fed store.Fed, err error) {
+func (a *app) enqueue(s *stops, feed *store.Feed, records *list) (fed store.Fed, err error) {
 	to := creates
 	if feed.DryRun {
 		to = reads
@@ -213,15 +214,20 @@ func (a *app) enqueue(s *stops, feed *store.Feed, records store.Source) (fed sto
 		return fed, s.because(err)
 	}
 	if db == nil {
-		return a.feed(s, nil, feed, records)
+		return a.feed(s, nil, feed, records, records.share)
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	return a.feed(s, db, feed, records)
+	return a.feed(s, db, feed, records, records.share)
 }
 
-// feed adds a list to the open database; db is nil for the rehearsal of one
-// that is not there.
-func (a *app) feed(s *stops, db *sqlite.DB, feed *store.Feed, records store.Source) (fed store.Fed, err error) {
+// feed adds a list to the open database, and shows how far it has come; db is
+// nil for the rehearsal of one that is not there.
+func (a *app) feed(s *stops, db *sqlite.DB, feed *store.Feed, records store.Source, share func() float64) (fed store.Fed, err error) {
+	var so atomic.Pointer[store.Fed]
+	so.Store(&store.Fed{})
+	feed.Tell = func(fed store.Fed) { so.Store(&fed) }
+	stop := a.watch(func() report.Standing { return report.Feeding(*so.Load(), share()) }, nil)
+	defer stop()
 	if db == nil {
 		fed, err = feed.Run(s.soft, nil, records)
 		return fed, s.because(err)

@@ -61,10 +61,17 @@ func (i *inputFlags) list(files []string, stdin io.Reader) (*list, error) {
 		}
 		l.files = append(l.files, inputFile{name, o})
 	}
+	known := len(i.items) == 0
 	for _, f := range l.files {
-		if err := f.look(); err != nil {
+		size, err := f.look()
+		if err != nil {
 			return nil, err
 		}
+		l.size += size
+		known = known && size > 0
+	}
+	if !known {
+		l.size = 0
 	}
 	return l, nil
 }
@@ -101,25 +108,26 @@ type inputFile struct {
 }
 
 // look says whether the file can be read, as far as that can be told without
-// reading: opening a named pipe would wait for its writer.
-func (f inputFile) look() error {
+// reading: opening a named pipe would wait for its writer. size is 0 where it
+// is not known.
+func (f inputFile) look() (size int64, err error) {
 	if f.name == stdinName {
-		return nil
+		return 0, nil
 	}
 	info, err := os.Stat(f.name)
 	switch {
 	case err != nil:
-		return unreadable(f.name, err)
+		return 0, unreadable(f.name, err)
 	case info.IsDir():
-		return fmt.Errorf("%s is a directory: name the files in it", f.name)
+		return 0, fmt.Errorf("%s is a directory: name the files in it", f.name)
 	case !info.Mode().IsRegular():
-		return nil
+		return 0, nil
 	}
 	r, err := os.Open(f.name)
 	if err != nil {
-		return unreadable(f.name, err)
+		return 0, unreadable(f.name, err)
 	}
-	return r.Close()
+	return info.Size(), r.Close()
 }
 
 // unreadable names the file once; os puts it into the error too.

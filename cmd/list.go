@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"sync/atomic"
 
 	"golang.org/x/term"
 
@@ -23,6 +24,29 @@ type list struct {
 	current *input.Reader
 	name    string // of current
 	close   func() error
+
+	size int64        // of all files together, in bytes; 0: nobody knows
+	read atomic.Int64 // of it
+}
+
+// share is how much of the list has been read, 0 to 1; 0 also where nobody knows.
+func (l *list) share() float64 {
+	if l.size == 0 {
+		return 0
+	}
+	return min(1, float64(l.read.Load())/float64(l.size))
+}
+
+// counted counts what is read of a list.
+type counted struct {
+	io.Reader
+	list *list
+}
+
+func (c counted) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.list.read.Add(int64(n))
+	return n, err
 }
 
 func (l *list) readsStdin() bool {
@@ -81,7 +105,7 @@ func (l *list) open() error {
 		}
 		in, name, l.close = file, f.name, file.Close
 	}
-	r, err := input.NewReader(in, f.options)
+	r, err := input.NewReader(counted{in, l}, f.options)
 	if err != nil {
 		return err
 	}

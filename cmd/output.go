@@ -19,6 +19,7 @@ package cmd
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -48,6 +49,7 @@ type stream struct {
 	w        io.Writer
 	terminal bool
 	failed   error
+	above    io.Writer // a bar stands on the terminal, and lines go through here
 }
 
 func newStream(w io.Writer) *stream {
@@ -56,6 +58,12 @@ func newStream(w io.Writer) *stream {
 }
 
 func (s *stream) Write(p []byte) (int, error) {
+	if s.above != nil {
+		if _, err := s.above.Write(p); err == nil {
+			return len(p), nil
+		}
+		// The bar could not be drawn any more: the terminal may be gone.
+	}
 	if s.failed == nil {
 		_, s.failed = s.w.Write(p)
 	}
@@ -179,7 +187,70 @@ func (o *output) attempt(stdout, stderr io.WriterTo) error {
 	if o.json {
 		to = o.stderr
 	}
-	_, errOut := stdout.WriteTo(to)
-	_, errErr := stderr.WriteTo(o.stderr)
-	return errors.Join(errOut, errErr)
+	return errors.Join(to.copy(stdout), o.stderr.copy(stderr))
+}
+
+// copy writes what a command printed. Under a bar only whole lines can stand:
+// a beginning would be drawn over.
+func (s *stream) copy(from io.WriterTo) error {
+	if s.above == nil {
+		_, err := from.WriteTo(s)
+		return err
+	}
+	lines := &wholeLines{to: s}
+	_, err := from.WriteTo(lines)
+	lines.end()
+	return err
+}
+
+// wholeLines passes on whole lines only.
+type wholeLines struct {
+	to   *stream
+	rest []byte
+}
+
+// lineMost is the longest line that is kept whole.
+const lineMost = 64 << 10
+
+func (l *wholeLines) Write(p []byte) (int, error) {
+	l.rest = append(l.rest, p...)
+	end := bytes.LastIndexByte(l.rest, '\n') + 1
+	if end == 0 && len(l.rest) < lineMost {
+		return len(p), nil
+	}
+	if end == 0 {
+		l.end()
+		return len(p), nil
+	}
+	_, _ = l.to.Write(l.rest[:end]) // a stream keeps its own failure
+	l.rest = append(l.rest[:0], l.rest[end:]...)
+	return len(p), nil
+}
+
+// end passes on what has no newline yet, with one.
+func (l *wholeLines) end() {
+	if len(l.rest) > 0 {
+		_, _ = l.to.Write(append(l.rest, '\n'))
+		l.rest = nil
+	}
+}
+
+// Above lets what is printed on the terminal go through w, which puts it above
+// a bar.
+func (o *output) Above(w io.Writer) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, s := range []*stream{o.stdout, o.stderr} {
+		if s.terminal {
+			s.above = w
+		}
+	}
+}
+
+// Direct calls remove, which takes the bar away, while nothing is printed.
+func (o *output) Direct(remove func()) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	remove()
+	o.stdout.above, o.stderr.above = nil, nil
 }

@@ -270,7 +270,7 @@ func (d *drain) rescue(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, own.Close()) }()
-	run, err := lease.Register(ctx, own, lease.Options{Database: d.db.Path(), Lease: jobs.DefaultLease, Command: d.a.args, Note: d.a.newProgress().Note})
+	run, err := lease.Register(ctx, own, lease.Options{Database: d.db.Path(), Lease: jobs.DefaultLease, Command: d.a.args, Note: d.a.newProgress(false).Note})
 	if err != nil {
 		return err
 	}

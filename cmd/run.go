@@ -101,11 +101,11 @@ func (o *runOptions) run(ctx context.Context, a *app, files []string) (err error
 }
 
 // both adds the list, and works the scope unless the list is in doubt.
-func (o *runOptions) both(ctx context.Context, a *app, s *stops, db *sqlite.DB, plan worker.Plan, feed *store.Feed, records store.Source) error {
+func (o *runOptions) both(ctx context.Context, a *app, s *stops, db *sqlite.DB, plan worker.Plan, feed *store.Feed, records *list) error {
 	if err := o.work.sayUndeclared(ctx, a, db); err != nil {
 		return err
 	}
-	fed, err := a.feed(s, db, feed, records)
+	fed, err := a.feed(s, db, feed, records, records.share)
 	if err != nil && fed.Read == 0 && s.signal() == 0 {
 		return err // nothing has begun, so there is nothing to sum up
 	}

@@ -24,7 +24,7 @@ func (o *runOptions) rehearse(ctx context.Context, a *app, s *stops, plan worker
 		defer func() { err = errors.Join(err, db.Close()) }()
 	}
 	sample := &sampled{Source: records}
-	fed, err := a.feed(s, db, feed, sample)
+	fed, err := a.feed(s, db, feed, sample, records.share)
 	if err != nil {
 		return err
 	}

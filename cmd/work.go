@@ -190,12 +190,19 @@ func (a *app) work(ctx context.Context, s *stops, queue *sqlite.DB, plan worker.
 		return sum, err
 	}
 	defer func() { err = errors.Join(err, own.Close()) }()
-	progress := a.newProgress()
+	progress := a.newProgress(plan.Scope != nil)
 	run, err := lease.Register(ctx, own, lease.Options{Database: queue.Path(), Lease: plan.Lease, Command: a.args, Note: progress.Note})
 	if err != nil {
 		return sum, err
 	}
+	stop := a.watch(progress.Standing, func() {
+		// What keeps it from being read is said by who works, and ends there.
+		if c, err := own.Counts(ctx, plan.JobNames(), plan.Scope); err == nil {
+			progress.Look(c)
+		}
+	})
 	sum, err = a.loop(ctx, s, queue, run, plan, progress)
+	stop()
 	fault.Here("run", "worked")
 	var others []store.OtherRun // who have what is left in hand
 	if err == nil && s.soft.Err() == nil && sum.Books.Claimed+sum.Books.Running > 0 {
@@ -293,9 +300,9 @@ func (a *app) loop(ctx context.Context, s *stops, queue *sqlite.DB, run *lease.R
 	return w.Run(s.soft, s.hard, queue.Replaced)
 }
 
-// newProgress tells on stderr what a run does.
-func (a *app) newProgress() *report.Progress {
-	return report.NewProgress(report.Printer{Must: a.out.must, Note: a.out.note, Detail: a.out.detail}, a.self()+" dlq list")
+// newProgress tells on stderr what a run does; whole as report.NewProgress has it.
+func (a *app) newProgress(whole bool) *report.Progress {
+	return report.NewProgress(report.Printer{Must: a.out.must, Note: a.out.note, Detail: a.out.detail}, a.self()+" dlq list", whole)
 }
 
 // outcomeOf is how a run's end stands in the book.

@@ -7,6 +7,8 @@ type Progress interface {
 	Started(it *Item)
 	// Settled: the result is recorded.
 	Settled(it *Item, r Result, v Verdict)
+	// Refused: the result came too late, and another run has the item.
+	Refused(it *Item)
 	// Note is one sentence for the person who watches: a lane that is full, a
 	// job that is broken, an item taken back from a dead run.
 	Note(n Note)

@@ -69,6 +69,13 @@ func NewEnqueued(f *store.Feed, fed store.Fed) Enqueued {
 	return e
 }
 
+// Feeding is how far a list has gone in; share is how much of it has been read,
+// 0 where nobody knows.
+func Feeding(fed store.Fed, share float64) Standing {
+	return Standing{Unit: "record", Done: fed.Read, Share: share, Mine: fed.Read,
+		Troubles: []Trouble{{fed.Rejected, "rejected"}, {fed.Conflict, "in conflict"}, {fed.Dead, "dead"}}}
+}
+
 func namedRecords(list []store.Named) []NamedRecord {
 	out := make([]NamedRecord, 0, len(list))
 	for _, n := range list {

@@ -3,8 +3,10 @@ package report
 import (
 	"fmt"
 	"sync"
+	"time"
 
 	"batchq/jobs"
+	"batchq/store"
 )
 
 // Printer is where progress goes: what a person must see, may want to see, or
@@ -20,37 +22,55 @@ const deadShown = 10
 // keyShown is how many characters of a key a message shows: enough to know it by.
 const keyShown = 80
 
+// keyInBar is the same for a bar, which has one line for all that it says.
+const keyInBar = 20
+
 // Progress tells a person what a run does. Its methods may be called from
 // several goroutines.
 type Progress struct {
 	to   Printer
 	list string // the command that lists dead items
 
-	mu   sync.Mutex
-	dead int
+	mu       sync.Mutex
+	dead     int
+	settled  int64 // done or dead, by this run
+	retried  int64
+	inFlight map[int64]started
+	books    store.Counts // of what was asked for, when they were last looked at
+	looked   int64        // what settled was then
+	before   int64        // what was settled when they were first looked at, and does not count
+	seen     bool         // they have been looked at
+	whole    bool         // it counts
 }
 
-// NewProgress returns a Progress that names list as the way to see more.
-func NewProgress(to Printer, list string) *Progress {
-	return &Progress{to: to, list: list}
+// started is an attempt in flight.
+type started struct {
+	key string
+	at  time.Time
+}
+
+// NewProgress returns a Progress that names list as the way to see more. With
+// whole, what was settled before the run began is a part of how far it has come.
+func NewProgress(to Printer, list string, whole bool) *Progress {
+	return &Progress{to: to, list: list, whole: whole, inFlight: map[int64]started{}}
 }
 
 // Started tells of an attempt that is about to run.
 func (p *Progress) Started(it *jobs.Item) {
+	p.mu.Lock()
+	p.inFlight[it.ID] = started{Short(string(it.Key), keyInBar), time.Now()}
+	p.mu.Unlock()
 	p.to.Detail("%s: attempt %d", Name(it), it.Attempt)
 }
 
 // Settled tells of a result that is recorded.
 func (p *Progress) Settled(it *jobs.Item, r jobs.Result, v jobs.Verdict) {
+	nth := p.settle(it.ID, v.To)
 	switch v.To {
 	case jobs.Done:
 		p.to.Detail("%s: done in %s", Name(it), Duration(r.Duration))
 	case jobs.Dead:
-		p.mu.Lock()
-		p.dead++
-		show := p.dead <= deadShown
-		p.mu.Unlock()
-		if show {
+		if nth <= deadShown {
 			p.to.Must("%s is dead: %s", Name(it), v.Reason)
 		}
 	case jobs.Delayed:
@@ -58,6 +78,62 @@ func (p *Progress) Settled(it *jobs.Item, r jobs.Result, v jobs.Verdict) {
 	default:
 		p.to.Detail("%s: %s", Name(it), v.Reason)
 	}
+}
+
+// Refused tells of a result that came too late.
+func (p *Progress) Refused(it *jobs.Item) {
+	p.mu.Lock()
+	delete(p.inFlight, it.ID)
+	p.mu.Unlock()
+	p.to.Note("job %s, item %d: its result came too late and was refused: another run has it", it.Job, it.ID)
+}
+
+// settle counts a result, and returns how many items have died in this run.
+func (p *Progress) settle(item int64, to jobs.State) (dead int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.inFlight, item)
+	switch to {
+	case jobs.Done:
+		p.settled++
+	case jobs.Dead:
+		p.settled++
+		p.dead++
+	case jobs.Delayed:
+		p.retried++
+	}
+	return p.dead
+}
+
+// Look takes the books of what was asked for, as they are now.
+func (p *Progress) Look(c store.Counts) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.books, p.looked = c, p.settled
+	if !p.seen && !p.whole {
+		p.before = c.Done + c.Dead - p.settled
+	}
+	p.seen = true
+}
+
+// Standing is how far the run has come.
+func (p *Progress) Standing() Standing {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := Standing{Unit: "item", Done: p.settled, Mine: p.settled, InFlight: len(p.inFlight),
+		Troubles: []Trouble{{int64(p.dead), "dead"}, {p.retried, "to retry"}}}
+	if p.seen {
+		s.Done = p.books.Done + p.books.Dead - p.before + p.settled - p.looked
+		s.Total = max(s.Done, p.books.Left()+p.books.Done+p.books.Dead-p.before)
+	}
+	var first time.Time
+	for _, a := range p.inFlight {
+		if first.IsZero() || a.at.Before(first) {
+			first, s.Longest = a.at, a.key
+		}
+	}
+	s.For = time.Since(first)
+	return s
 }
 
 // Note passes on a sentence of the run.
@@ -75,8 +151,9 @@ func (p *Progress) Note(n jobs.Note) {
 // Close says how many dead items were not named.
 func (p *Progress) Close() {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if more := p.dead - deadShown; more > 0 {
+	more := p.dead - deadShown
+	p.mu.Unlock() // who prints may wait for Standing
+	if more > 0 {
 		p.to.Must("and %d more are dead; see them with: %s", more, p.list)
 	}
 }

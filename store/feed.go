@@ -52,6 +52,9 @@ type Feed struct {
 	At          time.Time
 	OnDuplicate OnDuplicate
 	DryRun      bool
+	// Tell, where it is set, is told after each transaction what has become of
+	// the list so far.
+	Tell func(Fed)
 	// Keep is how many records of each kind Fed names; the others are counted.
 	Keep int
 }
@@ -110,6 +113,9 @@ func (f *Feed) Run(ctx context.Context, q Enqueuer, src Source) (Fed, error) {
 		goOn, err := run.insert(ctx, q, p)
 		if err != nil || !goOn {
 			return run.fed, err
+		}
+		if f.Tell != nil {
+			f.Tell(run.fed)
 		}
 		if p.end == io.EOF {
 			return run.fed, nil

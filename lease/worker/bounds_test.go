@@ -153,11 +153,13 @@ func TestBounds_StopAfterInARow(t *testing.T) {
 func TestBounds_Wait(t *testing.T) {
 	b := setup(t)
 	b.enqueue("j", "now")
-	b.enqueueAs("j", store.NewItem{Delay: 400 * time.Millisecond}, "later")
+	b.enqueueAs("j", store.NewItem{Delay: time.Hour}, "later")
 	p := plan(serial(b.job("j", jobs.Serial, quick)))
 	if sum := b.work(p); sum.Done != 1 || sum.Books.Delayed != 1 {
 		t.Errorf("without --wait: %+v", sum)
 	}
+	_, err := b.db.Enqueue(b.Context(), store.Enqueue{Job: "j", OnDuplicate: store.Replace, Items: []store.NewItem{{Key: []byte("later"), Delay: 400 * time.Millisecond}}})
+	b.must(err)
 	b.enqueue("j", "held")
 	holder := plan(serial(b.job("j", jobs.Serial, holds)))
 	r := b.start(holder)

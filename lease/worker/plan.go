@@ -95,8 +95,8 @@ func (p *Plan) limits() store.Limits {
 	return l
 }
 
-// jobNames lists the jobs that the run works.
-func (p *Plan) jobNames() []string {
+// JobNames lists the jobs that the run works.
+func (p *Plan) JobNames() []string {
 	names := []string{}
 	for _, l := range p.Lanes {
 		for _, s := range l.Jobs {

@@ -56,6 +56,7 @@ type quiet struct{}
 
 func (quiet) Started(*jobs.Item)                            {}
 func (quiet) Settled(*jobs.Item, jobs.Result, jobs.Verdict) {}
+func (quiet) Refused(*jobs.Item)                            {}
 func (quiet) Note(n jobs.Note)                              { fmt.Fprintln(os.Stderr, n.Text) }
 
 func (r *role) play() (sum worker.Summary, err error) {

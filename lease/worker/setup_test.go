@@ -468,6 +468,8 @@ func (r *run) Started(it *jobs.Item) {
 	}
 }
 
+func (r *run) Refused(*jobs.Item) {}
+
 func (r *run) Settled(it *jobs.Item, _ jobs.Result, v jobs.Verdict) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -132,7 +132,7 @@ func (w *Worker) Run(soft, hard context.Context, replaced func() bool) (Summary,
 	if err := w.run.Rescue(soft); err != nil && soft.Err() == nil {
 		return w.summary, err
 	}
-	before, err := w.store.Counts(soft, w.plan.jobNames(), w.plan.Scope)
+	before, err := w.store.Counts(soft, w.plan.JobNames(), w.plan.Scope)
 	if err != nil && soft.Err() == nil {
 		return w.summary, err
 	}
@@ -168,7 +168,7 @@ func (w *Worker) Run(soft, hard context.Context, replaced func() bool) (Summary,
 			w.summary.Dead++
 		}
 	}
-	w.summary.Books, err = w.store.Counts(context.WithoutCancel(soft), w.plan.jobNames(), w.plan.Scope)
+	w.summary.Books, err = w.store.Counts(context.WithoutCancel(soft), w.plan.JobNames(), w.plan.Scope)
 	return w.summary, err
 }
 

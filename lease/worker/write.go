@@ -165,7 +165,7 @@ func (w *Worker) settled(out store.Advanced) {
 		w.letGo(p.held)
 		if stale[p.Item] {
 			w.summary.Stale++
-			w.note(jobs.NoteInfo, "job %s, item %d: its result came too late and was refused: another run has it", p.item.Job, p.Item)
+			w.progress.Refused(p.item)
 		} else {
 			w.count(p)
 			w.progress.Settled(p.item, p.result, p.verdict)

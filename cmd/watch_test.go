@@ -1,0 +1,217 @@
+package cmd
+
+import (
+	"bytes"
+	"io"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/creack/pty"
+)
+
+// screen is a terminal: what a command writes to it, and what one sees of that.
+type screen struct {
+	*site
+	cmd  *exec.Cmd
+	over chan struct{} // closed when all has been read
+
+	mu  sync.Mutex
+	raw bytes.Buffer
+}
+
+// onTerminal starts a command on a terminal of so many columns.
+func (s *site) onTerminal(columns uint16, c *exec.Cmd) *screen {
+	s.Helper()
+	tty, err := pty.StartWithAttrs(c, &pty.Winsize{Rows: 50, Cols: columns}, &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 1})
+	s.must(err)
+	v := &screen{site: s, cmd: c, over: make(chan struct{})}
+	go func() {
+		defer close(v.over)
+		_, _ = io.Copy(v, tty) // ends with EIO when the last writer has gone
+		_ = tty.Close()
+	}()
+	return v
+}
+
+func (v *screen) Write(p []byte) (int, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.raw.Write(p)
+}
+
+// written is all that has come so far, control sequences and all.
+func (v *screen) written() string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.raw.String()
+}
+
+// shows waits until a text has come.
+func (v *screen) shows(text string) {
+	v.Helper()
+	v.until("the terminal shows "+text, func() bool { return strings.Contains(v.written(), text) })
+}
+
+// endsWith waits for the end, and returns the lines that stay on the screen.
+func (v *screen) endsWith(code int) []string {
+	v.Helper()
+	err := v.cmd.Wait()
+	<-v.over
+	if got := v.cmd.ProcessState.ExitCode(); got != code {
+		v.Fatalf("exit %d, want %d: %v\n%q", got, code, err, v.written())
+	}
+	return v.seen()
+}
+
+var upAndClear = regexp.MustCompile(`^\x1b\[([0-9]+)A\x1b\[J`)
+
+// seen is what a person sees: lines, of which those were taken away that the
+// cursor went back over.
+func (v *screen) seen() []string {
+	v.Helper()
+	var lines []string
+	for rest := v.written(); rest != ""; {
+		if m := upAndClear.FindStringSubmatch(rest); m != nil {
+			up, err := strconv.Atoi(m[1])
+			v.must(err)
+			if up > len(lines) {
+				v.Fatalf("the cursor goes above the first line: %q", v.written())
+			}
+			lines, rest = lines[:len(lines)-up], rest[len(m[0]):]
+			continue
+		}
+		line, after, whole := strings.Cut(rest, "\r\n")
+		if !whole || strings.ContainsAny(line, "\x1b\r") {
+			v.Fatalf("%q is no whole line, or moves the cursor in another way", line)
+		}
+		lines, rest = append(lines, line), after
+	}
+	return lines
+}
+
+func (s *site) terminalCommand(args ...string) *exec.Cmd {
+	c := s.command(args...)
+	c.Env = append(c.Env, "TERM=xterm")
+	return c
+}
+
+// A bar shows how far a run has come. What is printed meanwhile stands above
+// it, whole, and nothing of the bar is left at the end.
+func TestWatch_Bar(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	s.write("item.sh", "#!/bin/sh\nprintf 'no newline %s' \"$1\"\nwhile [ ! -e \"go$1\" ]; do sleep 0.02; done\n[ \"$1\" != b ] || exit 65\n")
+	s.enqueue("j", []string{"a", "b", "c"})
+	v := s.onTerminal(80, s.terminalCommand("work", "j", "--print", "--", "./item.sh"))
+	v.shows("0 of 3 items  1 running (a for ")
+	s.write("goa", "")
+	v.shows("1 of 3 items [")
+	v.shows("% ")
+	v.shows("  eta ")
+	s.write("gob", "")
+	v.shows("  1 dead  1 running (c for ")
+	s.write("goc", "")
+	got := strings.Join(v.endsWith(3), "\n")
+	const want = "no newline a\nbatchq: job j, item 2, key b is dead: exit 65: no newline b\nno newline b\nno newline c\ndone 2, dead 1, left 0"
+	if got != want {
+		t.Errorf("in the end one sees\n%s\nwant\n%s", got, want)
+	}
+	s.tidy()
+}
+
+// The bar keeps to the terminal's width, also when that changes.
+func TestWatch_Width(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	s.write("item.sh", "#!/bin/sh\nwhile [ ! -e go ]; do sleep 0.02; done\n")
+	s.enqueue("j", []string{strings.Repeat("ü", 100)})
+	c := s.terminalCommand("work", "j", "--", "./item.sh")
+	v := s.onTerminal(33, c)
+	v.shows("0 of 1 item  1 running (")
+	s.write("go", "")
+	v.endsWith(0)
+	for _, line := range strings.Split(v.written(), "\r\n") {
+		line = upAndClear.ReplaceAllString(line, "")
+		if strings.Contains(line, " of 1 item") && utf8.RuneCountInString(line) > 33 {
+			t.Errorf("%q is wider than the terminal", line)
+		}
+	}
+}
+
+// There is no bar where it could not be drawn, is not wanted, or would be over
+// at once.
+func TestWatch_NoBar(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ env, flag string }{
+		"Dumb":  {"TERM=dumb", "-v"},
+		"Quiet": {"TERM=xterm", "-q"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := setup(t)
+			s.write("item.sh", "#!/bin/sh\nsleep 1.5\n")
+			s.enqueue("j", []string{"a"})
+			line := s.command("work", "j", c.flag, "--", "./item.sh")
+			line.Env = append(line.Env, c.env)
+			v := s.onTerminal(80, line)
+			v.endsWith(0)
+			if text := v.written(); strings.Contains(text, "\x1b") || strings.Contains(text, " of 1 item") {
+				t.Errorf("%q", text)
+			}
+		})
+	}
+}
+
+// A list that is read for long has a bar, too; what it does not know it does
+// not say.
+func TestWatch_Enqueue(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	c := s.terminalCommand("enqueue", "j")
+	in, err := c.StdinPipe()
+	s.must(err)
+	v := s.onTerminal(80, c)
+	_, err = io.WriteString(in, "a\nb\n")
+	s.must(err)
+	v.shows("2 records  ")
+	s.must(in.Close())
+	if got := strings.Join(v.endsWith(0), "\n"); got != "added 2, duplicate 0, conflict 0, dead 0, rejected 0" {
+		t.Error(got)
+	}
+	if strings.Contains(v.written(), "%") || strings.Contains(v.written(), "eta") {
+		t.Errorf("%q", v.written())
+	}
+}
+
+// Who sends USR1 gets one line, wherever stderr goes.
+func TestWatch_Asked(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	s.write("item.sh", "#!/bin/sh\necho >\"begun$1\"\nwhile [ ! -e \"go$1\" ]; do sleep 0.02; done\n")
+	s.enqueue("j", []string{"a", "b"})
+	c := s.command()
+	c.Path, c.Args = "/bin/sh", []string{"sh", "-c", `exec "$0" work j -- ./item.sh 2>said`, s.self}
+	p := s.start(c)
+	// The run may have recorded less by then than its commands have done.
+	ask := func(want string) {
+		t.Helper()
+		s.until("it says "+want, func() bool {
+			s.must(p.cmd.Process.Signal(syscall.SIGUSR1))
+			return strings.Contains(s.file("said"), want)
+		})
+	}
+	s.until("a runs", func() bool { return s.file("beguna") != "" })
+	ask("batchq: 0 of 2 items, 1 running (a for ")
+	s.write("goa", "")
+	s.until("b runs", func() bool { return s.file("begunb") != "" })
+	ask("batchq: 1 of 2 items (50%), ")
+	s.write("gob", "")
+	p.endsWith(0)
+	s.tidy()
+}
