@@ -25,15 +25,16 @@ the disk. What live runs hold at that moment is held in the copy too: a run on
 the copy takes it back, and touches nothing of the original.
 
 To restore one: let every run come to its end (batchq pause --all --wait), end
-those with --follow too (TERM; batchq runs list shows their pids), remove the -wal
-and -shm beside the old database first, which belong to it and would be played into
-the copy, and move FILE into its place. Fencing tokens go on growing from there.
-What was recorded after the copy was made is not in it, and would be done again.`,
+those with --follow too (TERM; batchq runs list shows their pids), remove the
+-wal and -shm beside the old database first, which belong to it and would be
+played into the copy, and move FILE into its place. Fencing tokens go on growing
+from there. What was recorded after the copy was made is not in it, and would be
+done again.`,
 		Example: `  batchq backup /backup/batchq.db
   batchq backup "/backup/batchq-$(date +%F).db" -q
 
   # in a crontab % begins a new line unless it is escaped
-  15 2 * * *  batchq --db /srv/settle/batchq.db backup /backup/batchq-$(date +\%F).db -q
+  15 2 * * *  batchq --db /srv/q.db backup /backup/q-$(date +\%F).db -q
 
   # restore: no run may be at work, those with --follow have to be ended too
   batchq pause --all --wait && batchq runs list

@@ -9,7 +9,7 @@ import (
 func newCheck(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check",
-		Short: "Say everything that is wrong with batchq.toml at once, and show what it comes to",
+		Short: "Say all that is wrong with batchq.toml at once, and what it comes to",
 		Long: `Reads the configuration that the other commands would read, and opens no
 database. What is wrong is told with file and line, all of it at once: unknown
 keys, an attempt that uses more than its pool holds, limits of 0, a job that is

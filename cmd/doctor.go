@@ -24,14 +24,15 @@ func newDoctor(a *app) *cobra.Command {
 		Long: `Counts every item and compares with the books, looks for rows that point
 nowhere, for counters that can't be, for tables and indexes that are missing or
 changed, for modes and owners of its files, and lets the engine examine the file
-itself. Without --fix it changes nothing, and may run beside anything. What a dead
-run has left is a note, not a fault: the next run takes it over.
+itself. Without --fix it changes nothing, and may run beside anything. What a
+dead run has left is a note, not a fault: the next run takes it over.
 
 --fix writes books and counters anew from the items, removes rows that belong to
-nothing, makes lost indexes anew, gives the files their mode (0600) and owner, says
-each thing that it mended, and examines everything once more. It may run beside runs
-at work. It never deletes an item and never changes an item's state. What can't be
-mended (a lost table or name) stays a fault, and a damaged file is left as it is.`,
+nothing, makes lost indexes anew, gives the files their mode (0600) and owner,
+says each thing that it mended, and examines everything once more. It may run
+beside runs at work. It never deletes an item and never changes an item's state.
+What can't be mended (a lost table or name) stays a fault, and a damaged file is
+left as it is.`,
 		Example: `  batchq doctor
   batchq doctor -q || mail -s "batchq: database at fault" ops@example.org
   batchq backup before.db; batchq doctor --fix`,

@@ -52,7 +52,7 @@ A list that was interrupted is completed by the same command.`,
   find . -name '*.jpg' -print0 | batchq enqueue thumbnails -0
   batchq enqueue pos orders.csv --key store,order_id --scope @today
   batchq enqueue settlement --item S-1042 --item S-1043 --priority 10
-  batchq enqueue pos orders.csv --key store,order_id --dry-run   # what would go in
+  batchq enqueue pos orders.csv --key store,order_id --dry-run  # a rehearsal
   batchq enqueue pos orders.csv --key store,order_id --on-duplicate replace
   batchq enqueue mail list.jsonl --key id --at "2026-11-30 08:00" --min 1000`,
 		Args: atLeastOne("a JOB"),

@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"batchq/jobs/config"
+	"batchq/report"
 	"batchq/store"
 )
 
@@ -55,7 +56,7 @@ func (e exits) text() string {
 		if meaning == "" {
 			meaning = exitMeaning[code]
 		}
-		fmt.Fprintf(&b, "  %3d  %s\n", code, meaning)
+		fmt.Fprintf(&b, "  %3d  %s\n", code, report.Wrap(meaning, helpWidth, len("  123  "), len("  123  ")))
 	}
 	return b.String()
 }

@@ -2,9 +2,13 @@ package cmd
 
 import (
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"batchq/jobs"
+	"batchq/report"
 )
 
 // exitsKey is where a command keeps its EXIT STATUS text.
@@ -34,12 +38,19 @@ func help(c *cobra.Command, _ []string) {
 	}
 	section("USAGE", "  "+usage)
 	section("COMMANDS", commandList(c))
+	if !c.HasParent() {
+		section("TOPICS", topicList())
+	}
 	section("EXAMPLES", c.Example)
 	section("FLAGS", c.LocalFlags().FlagUsagesWrapped(helpWidth))
 	section("GLOBAL FLAGS", c.InheritedFlags().FlagUsagesWrapped(helpWidth))
 	section("EXIT STATUS", c.Annotations[exitsKey])
 	if c.HasAvailableSubCommands() {
-		fmt.Fprintf(&b, "\n%s COMMAND --help tells more about one.\n", c.CommandPath())
+		fmt.Fprintf(&b, "\n%s COMMAND --help tells more about one", c.CommandPath())
+		if !c.HasParent() {
+			b.WriteString(", and batchq help TOPIC about a topic")
+		}
+		b.WriteString(".\n")
 	}
 	fmt.Fprint(c.OutOrStdout(), b.String())
 }
@@ -55,29 +66,60 @@ func commandList(c *cobra.Command) string {
 	var b strings.Builder
 	for _, sub := range c.Commands() {
 		if sub.IsAvailableCommand() {
-			fmt.Fprintf(&b, "  %-*s  %s\n", width, sub.Name(), sub.Short)
+			fmt.Fprintf(&b, "  %-*s  %s\n", width, sub.Name(), report.Wrap(sub.Short, helpWidth, width+4, width+4))
 		}
 	}
 	return b.String()
 }
 
-// newHelp is cobra's help command, except that a topic which does not exist
-// is a usage error.
-func newHelp() *cobra.Command {
+// newHelp is cobra's help command, with our topics, and except that what does
+// not exist is a usage error.
+func newHelp(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use:               "help [COMMAND]",
-		Short:             "Show the help of a command",
-		Example:           "  batchq help enqueue\n  batchq help dlq list",
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Use:   "help [COMMAND | TOPIC]",
+		Short: "Show the help of a command or a topic",
+		Long: `Shows what batchq COMMAND --help shows, or one of these topics:
+
+` + topicList(),
+		Example: "  batchq help enqueue\n  batchq help dlq list\n  batchq help exit-codes",
 		RunE: func(c *cobra.Command, args []string) error {
-			topic, rest, err := c.Root().Find(args)
-			if err != nil || len(rest) > 0 {
-				return withHint(usagef("there is no command %q", strings.Join(args, " ")), "batchq --help lists the commands")
-			}
-			topic.InitDefaultHelpFlag()
-			return topic.Help()
+			return runHelp(a, c.Root(), args)
 		},
 	}
-	setExits(c, exits{exitOK: "the help was shown", exitUsage: ""})
+	setExits(c, exits{exitOK: "the help was shown", exitFailed: "it could not be written", exitUsage: ""})
 	return c
+}
+
+func runHelp(a *app, root *cobra.Command, args []string) error {
+	if len(args) == 1 {
+		if t := topicCalled(args[0]); t != nil {
+			return a.out.result(func(w io.Writer) error {
+				_, err := io.WriteString(w, t.page())
+				return err
+			})
+		}
+	}
+	command, rest, err := root.Find(args)
+	if err != nil || len(rest) > 0 {
+		return unknownHelp(root, args)
+	}
+	command.InitDefaultHelpFlag()
+	return command.Help()
+}
+
+// unknownHelp is the error of who asks about what is neither a command nor a
+// topic, with the one that was probably meant.
+func unknownHelp(root *cobra.Command, args []string) error {
+	err := usagef("there is no command or topic %q", strings.Join(args, " "))
+	var known []string
+	for _, t := range topics {
+		known = append(known, t.name)
+	}
+	for _, sub := range root.Commands() {
+		known = append(known, sub.Name())
+	}
+	if near := jobs.Nearest(args[0], known); near != "" && len(args) == 1 {
+		return withHint(err, "did you mean batchq help %s?", near)
+	}
+	return withHint(err, "batchq --help lists them")
 }

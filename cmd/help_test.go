@@ -53,7 +53,7 @@ func checkHelp(t *testing.T, c *cobra.Command) {
 		t.Errorf("the first example does not call batchq: %q", c.Example)
 	}
 	for line := range strings.Lines(text) {
-		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 100 {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > helpWidth {
 			t.Errorf("line of %d characters: %s", n, line)
 		}
 	}

@@ -35,13 +35,14 @@ not started is ready again at once. Nothing is charged to any item.
 
 Exactly one kind is named: JOBs, --lane (repeatable) or --all. With --wait the
 command stays until nothing of it runs any more: the drain before a move or an
-upgrade; what a dead run left is taken over for that. A signal ends the waiting, not the pause.
+upgrade; what a dead run left is taken over for that. A signal ends the waiting,
+not the pause.
 
 What is paused already keeps its time and gets the new reason. The pause ends
 with batchq resume; stats shows it.`,
 		Example: `  batchq pause pos --reason "till server is down"
   batchq pause --lane parallel
-  batchq pause --all --wait --reason upgrade && ./upgrade.sh && batchq resume --all`,
+  batchq pause --all --wait && ./upgrade.sh && batchq resume --all`,
 		RunE: func(c *cobra.Command, args []string) error {
 			return runPause(c.Context(), a, o, args)
 		},

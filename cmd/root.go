@@ -37,7 +37,7 @@ finished is done again.`,
 	c.SetHelpFunc(help)
 	c.SetUsageFunc(func(*cobra.Command) error { return nil }) // errors carry their own hint
 	c.SetFlagErrorFunc(flagError)
-	c.SetHelpCommand(newHelp())
+	c.SetHelpCommand(newHelp(a))
 	c.CompletionOptions.DisableDefaultCmd = true // ours has examples and exit statuses
 	c.AddCommand(
 		newEnqueue(a),

@@ -46,10 +46,10 @@ second. HUP makes it read batchq.toml again; TERM lets what runs finish.`,
   batchq work settlement --scope @today         # one job, today's items
   batchq work thumbs -- ./thumbnail.sh {}       # a command of the moment
   batchq work thumbs --lane parallel -j 4 -- ./thumbnail.sh {}
-  batchq work thumbs --dry-run -- ./thumbnail.sh {}   # what would run, and where
+  batchq work thumbs --dry-run -- ./thumbnail.sh {}   # what would run where
   batchq work --follow                          # a service: work what comes
   batchq work settlement --wait --stop-after 20 && ./close-day.sh
-  batchq work -q; r=$?; [ $r = 75 ] || exit $r  # cron: what is left is the next run's`,
+  batchq work -q; r=$?; [ $r = 75 ] || exit $r  # cron: 75 is the next run's`,
 		Args: func(*cobra.Command, []string) error { return nil }, // plan says what is wrong
 		RunE: func(c *cobra.Command, args []string) error {
 			o.jobs, o.command = splitCommand(c, args)

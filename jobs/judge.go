@@ -127,12 +127,17 @@ func (p Policy) Backoff(failures int, random func() float64) time.Duration {
 	return max(time.Duration(random()*float64(ceiling)), time.Millisecond)
 }
 
+// permanentSignals tell that the program itself is at fault on this input: a
+// repetition ends the same way.
+var permanentSignals = []string{"SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGABRT"}
+
+// PermanentSignals lists the signals after which an item is dead at once.
+func PermanentSignals() []string { return slices.Clone(permanentSignals) }
+
 // classOf maps an exit to a class by the job's own lists, then by the defaults.
 func (p Policy) classOf(r Result) Class {
 	if r.Signal != 0 {
-		switch r.SignalName {
-		// The program itself is at fault on this input: a repetition ends the same way.
-		case "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGABRT":
+		if slices.Contains(permanentSignals, r.SignalName) {
 			return ClassPermanent
 		}
 		return ClassRetry

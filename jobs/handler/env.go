@@ -8,19 +8,37 @@ import (
 	"batchq/jobs"
 )
 
-// attemptVars are the variables that an attempt sets. Those of an outer
+// Variable is one that a command finds in its environment.
+type Variable struct {
+	Name string
+	Doc  string // one line for a person
+}
+
+// Variables lists what every attempt sets, in the order in which documents
+// should show it. <POOL> stands for a pool's name in capitals.
+func Variables() []Variable { return slices.Clone(variables) }
+
+// variables is the table that documents read, and that names what of an outer
 // attempt (a job that itself calls batchq) must not reach the inner one's
 // commands: an inner job without pools would see the outer's threads.
 // BATCHQ_DB, BATCHQ_CONFIG and other settings stay.
-var attemptVars = []string{
-	"BATCHQ_JOB", "BATCHQ_SCOPE", "BATCHQ_KEY", "BATCHQ_IDEMPOTENCY_KEY", "BATCHQ_ATTEMPT",
-	"BATCHQ_CLAIM", "BATCHQ_THREADS", "BATCHQ_RESULT", "BATCHQ_MARK",
+var variables = []Variable{
+	{"BATCHQ_JOB", "the job's name"},
+	{"BATCHQ_SCOPE", "the item's scope, as it was expanded; empty where it has none"},
+	{"BATCHQ_KEY", "the item's key, byte for byte"},
+	{"BATCHQ_IDEMPOTENCY_KEY", "the same on every attempt: hand it to whatever must not act twice"},
+	{"BATCHQ_ATTEMPT", "the number of this attempt, from 1"},
+	{"BATCHQ_CLAIM", "the fencing token: a number that only grows"},
+	{usesPrefix + "<POOL>", "what the attempt may take of that pool"},
+	{"BATCHQ_THREADS", "the largest of these: how many threads it may use; unset without a pool"},
+	{"BATCHQ_RESULT", "a file for one JSON line that says more than an exit code"},
+	{"BATCHQ_MARK", "names the attempt, so that what it leaves behind can be found: leave it alone"},
 }
 
 const usesPrefix = "BATCHQ_USES_"
 
 func ownedByAttempt(name string) bool {
-	return slices.Contains(attemptVars, name) || strings.HasPrefix(name, usesPrefix)
+	return strings.HasPrefix(name, usesPrefix) || slices.ContainsFunc(variables, func(v Variable) bool { return v.Name == name })
 }
 
 // baseEnv returns the run's environment without an outer attempt's variables,

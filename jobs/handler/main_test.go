@@ -20,8 +20,8 @@ import (
 
 func TestMain(m *testing.M) {
 	// What an outer attempt would hand down must not matter to these tests.
-	for _, name := range attemptVars {
-		os.Unsetenv(name)
+	for _, v := range variables {
+		os.Unsetenv(v.Name)
 	}
 	// A session of its own: what the tests of other packages leave in theirs at
 	// the same time is none of ours. Who leads a group already can't have one.

@@ -170,8 +170,8 @@ func environ(t *testing.T, r *Runner, a Attempt) map[string]string {
 }
 
 func TestRun_Environment(t *testing.T) {
-	for _, name := range append(slices.Clone(attemptVars), "BATCHQ_USES_OLD", "BATCHQ_USES_DB") {
-		t.Setenv(name, "outer")
+	for _, v := range append(Variables(), Variable{Name: "BATCHQ_USES_OLD"}, Variable{Name: "BATCHQ_USES_DB"}) {
+		t.Setenv(v.Name, "outer")
 	}
 	t.Setenv("BATCHQ_DB", "here.db")
 	t.Setenv("BATCHQ_CONFIG", "here.toml")
@@ -197,6 +197,20 @@ func TestRun_Environment(t *testing.T) {
 	}
 	if value, ok := got["BATCHQ_USES_OLD"]; ok {
 		t.Errorf("BATCHQ_USES_OLD=%q has leaked", value)
+	}
+	// Each of them is in the table that documents read, and nothing else is.
+	listed := map[string]bool{"BATCHQ_DB": true, "BATCHQ_CONFIG": true}
+	for _, v := range Variables() {
+		name := strings.Replace(v.Name, "<POOL>", "DB", 1)
+		listed[name] = true
+		if got[name] == "" || v.Doc == "" {
+			t.Errorf("%s=%q, %q", v.Name, got[name], v.Doc)
+		}
+	}
+	for name := range got {
+		if strings.HasPrefix(name, "BATCHQ_") && !listed[name] && name != "BATCHQ_USES_GPU_2_X" {
+			t.Errorf("%s is set and not in Variables", name)
+		}
 	}
 	again := environ(t, r, a)
 	if again["BATCHQ_RESULT"] == got["BATCHQ_RESULT"] {
