@@ -40,6 +40,7 @@ finished is done again.`,
 	c.SetHelpCommand(newHelp(a))
 	c.CompletionOptions.DisableDefaultCmd = true // ours has examples and exit statuses
 	c.AddCommand(
+		newInit(a),
 		newEnqueue(a),
 		newWork(a),
 		newRun(a),
