@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -77,7 +76,7 @@ func TestStarter_Database(t *testing.T) {
 			t.Error("the line was not found")
 		}
 	}
-	if fmt.Sprintf("%s", Starter("")) != string(starter) {
+	if string(Starter("")) != string(starter) {
 		t.Error("the plain starter is changed")
 	}
 }
