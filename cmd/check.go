@@ -1,8 +1,13 @@
 package cmd
 
 import (
+	"fmt"
+	"os"
+
 	"github.com/spf13/cobra"
 
+	"batchq/jobs/config"
+	"batchq/jobs/handler"
 	"batchq/report"
 )
 
@@ -13,12 +18,18 @@ func newCheck(a *app) *cobra.Command {
 		Long: `Reads the configuration that the other commands would read, and opens no
 database. What is wrong is told with file and line, all of it at once: unknown
 keys, an attempt that uses more than its pool holds, limits of 0, a job that is
-declared twice. What is sound is shown as it comes out, with every lane's
-limit and the arithmetic behind it: size of the pool ÷ what one attempt uses.
+declared twice.
 
-A note: line is no fault, but perhaps not what was meant: a job whose lane is
-not declared runs in serial.`,
+What is sound is shown as it comes out: every lane with its limit and the
+arithmetic behind it (size of the pool ÷ what one attempt uses), and the jobs
+that run in it, each with the most that can be in flight at once. Below a job
+stand the settings that differ from the built-in defaults, each with the line
+that says so; with -v all of them. --json always has all.
+
+A note is no fault, but perhaps not what was meant: a job whose lane is not
+declared runs in serial; a program is not there; nothing uses a lane or a pool.`,
 		Example: `  batchq check
+  batchq check -v
   batchq check --config new.toml && mv new.toml batchq.toml
   batchq check --json`,
 		Args:              noArgs,
@@ -41,16 +52,34 @@ func runCheck(a *app) error {
 	if err != nil {
 		return err
 	}
-	path, source, err := a.database()
-	if err != nil {
+	found := report.Found{Programs: programNotes(cfg)}
+	if found.Database, found.DatabaseSource, err = a.database(); err != nil {
 		return err
 	}
-	r := report.NewCheck(cfg, path, source)
+	switch {
+	case a.global.config != "":
+		found.ConfigSource = "--config"
+	case cfg.Path != "" && a.getenv("BATCHQ_CONFIG") != "":
+		found.ConfigSource = "$BATCHQ_CONFIG"
+	}
+	r := report.NewCheck(cfg, found)
 	if a.out.json {
 		return a.out.document(r)
 	}
-	for _, line := range r.Lines() {
+	for _, line := range r.Lines(a.out.verbose, a.out.stdout.width()) {
 		a.out.print("%s", line)
 	}
 	return nil
+}
+
+// programNotes tells of programs that could not be run now. That is no fault
+// of the file: they may be there tomorrow, or for another user.
+func programNotes(cfg *config.Config) (notes []string) {
+	environ := os.Environ()
+	for _, name := range cfg.Names {
+		if fault := handler.Program(cfg.Jobs[name], environ); fault != "" {
+			notes = append(notes, fmt.Sprintf("job %q (%s): its command can't be run now: %s", name, cfg.Jobs[name].Source, fault))
+		}
+	}
+	return notes
 }

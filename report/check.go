@@ -1,11 +1,8 @@
 package report
 
 import (
-	"fmt"
 	"maps"
 	"slices"
-	"strings"
-	"time"
 
 	"batchq/jobs"
 	"batchq/jobs/config"
@@ -13,27 +10,37 @@ import (
 
 // Check is what a configuration comes to: the document of `check --json`.
 type Check struct {
-	SchemaVersion  int            `json:"schema_version"`
-	Config         string         `json:"config"` // "" when there is no file and the defaults hold
-	Database       string         `json:"database"`
-	DatabaseSource string         `json:"database_source"` // who named it
-	Batch          int            `json:"batch"`
-	LeaseSeconds   float64        `json:"lease_seconds"`
-	Pools          map[string]int `json:"pools"`
-	Lanes          []CheckedLane  `json:"lanes"` // serial, then in the file's order
-	Jobs           []CheckedJob   `json:"jobs"`  // in the file's order
-	Notes          []string       `json:"notes"`
-	lease          time.Duration
+	SchemaVersion  int              `json:"schema_version"`
+	Config         string           `json:"config"`        // "" when there is no file and the defaults hold
+	ConfigSource   string           `json:"config_source"` // "--config" or "$BATCHQ_CONFIG"; "" where its place is the reason
+	Database       string           `json:"database"`
+	DatabaseSource string           `json:"database_source"` // who named it
+	Batch          int              `json:"batch"`
+	LeaseSeconds   float64          `json:"lease_seconds"`
+	Settings       []CheckedSetting `json:"settings"` // of no job
+	Pools          map[string]int   `json:"pools"`
+	Lanes          []CheckedLane    `json:"lanes"` // serial, then in the file's order
+	Jobs           []CheckedJob     `json:"jobs"`  // in the file's order
+	Notes          []string         `json:"notes"`
 }
 
-// CheckedLane is a lane's limit and how it came about.
+// CheckedSetting is the value that a key comes to, and where that stands.
+type CheckedSetting struct {
+	Key    string        `json:"key"`
+	Value  *string       `json:"value"`  // as one would write it in the file; null where it has none
+	Source string        `json:"source"` // "batchq.toml:12"; "" when built in
+	Origin config.Origin `json:"origin"` // own, defaults or default
+}
+
+// CheckedLane is a lane's limit, how it came about, and what runs in it.
 type CheckedLane struct {
 	Name      string      `json:"name"`
 	InFlight  int         `json:"in_flight"`
 	WorkedOut bool        `json:"worked_out"` // from the pools, as the file gives no number
 	Source    string      `json:"source"`     // "" for a serial that no file declares
 	Shares    []PoolShare `json:"shares"`
-	line      string
+	Jobs      []string    `json:"jobs"`
+	head      string
 }
 
 // PoolShare is one pool's part in a lane: size ÷ uses = fits.
@@ -47,39 +54,65 @@ type PoolShare struct {
 
 // CheckedJob is a job as it would run: of its own table, [defaults] and ours.
 type CheckedJob struct {
-	Name     string         `json:"name"`
-	Source   string         `json:"source"`
-	Lane     string         `json:"lane"`
-	Uses     map[string]int `json:"uses"`
-	InFlight int            `json:"in_flight"` // of the job alone; 0: the lane's limit
-	Rate     string         `json:"rate"`      // "20/s"; "": no bound
-	Scope    string         `json:"scope"`     // as written: @today is not expanded
-	Priority int            `json:"priority"`
+	Name     string           `json:"name"`
+	Source   string           `json:"source"`
+	Lane     string           `json:"lane"`
+	Uses     map[string]int   `json:"uses"`
+	InFlight int              `json:"in_flight"` // of the job alone; 0: the lane's limit
+	AtOnce   int              `json:"at_once"`   // by lane, job and pools together
+	Rate     string           `json:"rate"`      // "20/s"; "": no bound
+	Scope    string           `json:"scope"`     // as written: @today is not expanded
+	Priority int              `json:"priority"`
+	Settings []CheckedSetting `json:"settings"`
 }
 
-// NewCheck shows a sound configuration, and the database that it would work
-// on with who named it.
-func NewCheck(cfg *config.Config, database, source string) Check {
-	c := Check{SchemaVersion: SchemaVersion, Config: escapeInvalid(cfg.Path), Database: escapeInvalid(database),
-		DatabaseSource: escapeInvalid(source), Batch: cfg.Batch, LeaseSeconds: cfg.Lease.Seconds(), Pools: cfg.Pools,
-		Lanes: []CheckedLane{}, Jobs: []CheckedJob{}, Notes: []string{}, lease: cfg.Lease}
+// Found is what a configuration alone does not say: who named it, on which
+// database it would work and who named that, and sentences about its jobs'
+// programs.
+type Found struct {
+	ConfigSource, Database, DatabaseSource string
+	Programs                               []string
+}
+
+// NewCheck shows a sound configuration.
+func NewCheck(cfg *config.Config, found Found) Check {
+	c := Check{SchemaVersion: SchemaVersion, Config: escapeInvalid(cfg.Path), ConfigSource: found.ConfigSource, Database: escapeInvalid(found.Database),
+		DatabaseSource: escapeInvalid(found.DatabaseSource), Batch: cfg.Batch, LeaseSeconds: cfg.Lease.Seconds(),
+		Settings: checkedSettings(cfg.Settings("")), Pools: cfg.Pools, Lanes: []CheckedLane{}, Jobs: []CheckedJob{}, Notes: []string{}}
 	for _, l := range cfg.Arithmetic() {
-		c.Lanes = append(c.Lanes, checkedLane(l))
+		c.Lanes = append(c.Lanes, checkedLane(cfg, l))
 	}
 	for _, name := range cfg.Names {
 		c.Jobs = append(c.Jobs, checkedJob(cfg, name))
 	}
-	for _, note := range cfg.Notes {
+	for _, note := range slices.Concat(cfg.Notes, cfg.Unused(), found.Programs) {
 		c.Notes = append(c.Notes, escapeInvalid(note))
 	}
 	return c
 }
 
-func checkedLane(l config.LaneLimit) CheckedLane {
+func checkedSettings(settings []config.Setting) []CheckedSetting {
+	out := []CheckedSetting{}
+	for _, s := range settings {
+		one := CheckedSetting{Key: s.Key, Source: escapeInvalid(s.Source), Origin: s.Origin}
+		if s.Value != "" {
+			one.Value = new(escapeInvalid(s.Value))
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+func checkedLane(cfg *config.Config, l config.LaneLimit) CheckedLane {
 	out := CheckedLane{Name: l.Lane, InFlight: l.InFlight, WorkedOut: !l.Declared && l.Lane != jobs.Serial, Source: escapeInvalid(l.Source),
-		Shares: []PoolShare{}, line: l.String()}
+		Shares: []PoolShare{}, Jobs: []string{}, head: l.Head()}
 	for _, s := range l.Shares {
 		out.Shares = append(out.Shares, PoolShare(s))
+	}
+	for _, name := range cfg.Names {
+		if cfg.Jobs[name].Lane == l.Lane {
+			out.Jobs = append(out.Jobs, name)
+		}
 	}
 	return out
 }
@@ -90,50 +123,9 @@ func checkedJob(cfg *config.Config, name string) CheckedJob {
 	if uses == nil {
 		uses = map[string]int{}
 	}
-	return CheckedJob{Name: name, Source: escapeInvalid(s.Source), Lane: s.Lane, Uses: uses, InFlight: s.InFlight,
-		Rate: s.Rate.String(), Scope: s.Scope, Priority: s.Priority}
+	return CheckedJob{Name: name, Source: escapeInvalid(s.Source), Lane: s.Lane, Uses: uses, InFlight: s.InFlight, AtOnce: cfg.AtOnce(name),
+		Rate: s.Rate.String(), Scope: s.Scope, Priority: s.Priority, Settings: checkedSettings(cfg.Settings(name))}
 }
 
-// Lines are what a person reads of it.
-func (c Check) Lines() []string {
-	lines := []string{"config " + c.Config}
-	if c.Config == "" {
-		lines[0] = "no configuration: the defaults hold"
-	}
-	lines = append(lines, fmt.Sprintf("database %s (from %s)", c.Database, c.DatabaseSource),
-		fmt.Sprintf("batch %d, lease %s", c.Batch, Duration(c.lease)))
-	for _, pool := range slices.Sorted(maps.Keys(c.Pools)) {
-		lines = append(lines, fmt.Sprintf("pool %s: %d", pool, c.Pools[pool]))
-	}
-	for _, l := range c.Lanes {
-		lines = append(lines, l.line)
-	}
-	for _, j := range c.Jobs {
-		lines = append(lines, j.text())
-	}
-	for _, note := range c.Notes {
-		lines = append(lines, "note: "+note)
-	}
-	return lines
-}
-
-// text is the job on one line, without what it does not say.
-func (j CheckedJob) text() string {
-	parts := []string{"lane " + j.Lane}
-	for _, pool := range slices.Sorted(maps.Keys(j.Uses)) {
-		parts = append(parts, fmt.Sprintf("uses %s %d", pool, j.Uses[pool]))
-	}
-	if j.Rate != "" {
-		parts = append(parts, "rate "+j.Rate)
-	}
-	if j.InFlight > 0 {
-		parts = append(parts, fmt.Sprintf("in flight %d", j.InFlight))
-	}
-	if j.Scope != "" {
-		parts = append(parts, "scope "+j.Scope)
-	}
-	if j.Priority != 0 {
-		parts = append(parts, fmt.Sprintf("priority %d", j.Priority))
-	}
-	return fmt.Sprintf("job %s (%s): %s", j.Name, j.Source, strings.Join(parts, ", "))
-}
+// pools lists the pools by name.
+func (c Check) pools() []string { return slices.Sorted(maps.Keys(c.Pools)) }

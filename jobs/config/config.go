@@ -45,8 +45,10 @@ type Config struct {
 	// what a reader of the file might expect either.
 	Notes []string
 
-	base   jobs.Spec // what [defaults] makes of a job that says nothing
-	limits []LaneLimit
+	base     jobs.Spec // what [defaults] makes of a job that says nothing
+	limits   []LaneLimit
+	settings map[string][]Setting // by job; "": of no job
+	unused   []string
 }
 
 // Base returns a fresh Spec that says only what [defaults] says: the start for

@@ -36,26 +36,21 @@ type Share struct {
 	Fits int    // attempts of Job that the pool holds at once
 }
 
-// String is the arithmetic on one line, as `check` prints it.
-func (l LaneLimit) String() string {
+// Head is the limit without the arithmetic: "lane parallel: 2 in flight, …".
+func (l LaneLimit) Head() string {
 	s := fmt.Sprintf("lane %s: %d in flight", l.Lane, l.InFlight)
 	switch {
 	case l.Lane == jobs.Serial:
 		return s + ", always" // whatever the pools would allow
 	case l.Declared:
-		s += ", as declared"
-	default:
-		s += ", worked out from the pools"
+		return s + ", as declared"
 	}
-	for i, share := range l.Shares {
-		if i == 0 {
-			s += ": "
-		} else {
-			s += "; "
-		}
-		s += fmt.Sprintf("%s %d ÷ %d (%s) = %d", share.Pool, share.Size, share.Uses, share.Job, share.Fits)
-	}
-	return s
+	return s + ", worked out from the pools"
+}
+
+// String is a pool's part in the arithmetic: "db 15 ÷ 7 (pos) = 2".
+func (s Share) String() string {
+	return fmt.Sprintf("%s %d ÷ %d (%s) = %d", s.Pool, s.Size, s.Uses, s.Job, s.Fits)
 }
 
 // Arithmetic tells how each lane came to its limit: serial first, then the

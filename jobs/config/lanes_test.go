@@ -37,11 +37,17 @@ uses = { db = 3 }
 	})
 	var lines []string
 	for _, l := range cfg.Arithmetic() {
-		lines = append(lines, l.String())
+		lines = append(lines, l.Head())
+		for _, share := range l.Shares {
+			lines = append(lines, share.String())
+		}
 	}
 	diff(t, lines, []string{
 		"lane serial: 1 in flight, always",
-		"lane parallel: 2 in flight, worked out from the pools: api 4 ÷ 1 (light) = 4; db 15 ÷ 7 (pos) = 2",
+		"db 15 ÷ 3 (one) = 5",
+		"lane parallel: 2 in flight, worked out from the pools",
+		"api 4 ÷ 1 (light) = 4",
+		"db 15 ÷ 7 (pos) = 2",
 		"lane wide: 4 in flight, as declared",
 	})
 }

@@ -22,6 +22,8 @@ type reading struct {
 
 	lanes     map[string]*lane
 	laneOrder []*lane
+	poolOrder []*node
+	top       map[string]*node // the keys above all tables
 	defaults  *declared
 	declared  []*declared // the jobs, in the file's order
 }
@@ -56,6 +58,7 @@ func newReading(name, dir string) *reading {
 		dir:      dir,
 		cfg:      cfg,
 		lanes:    map[string]*lane{},
+		top:      map[string]*node{},
 		defaults: &declared{spec: &base},
 	}
 }
@@ -95,7 +98,7 @@ func (r *reading) document(root *node) {
 		rest.order = slices.DeleteFunc(rest.order, func(one *node) bool { return one == n })
 		t.read(n)
 	}
-	r.table(rest, Top, "", &target{cfg: r.cfg}, nil, names)
+	r.table(rest, Top, "", &target{cfg: r.cfg}, r.top, names)
 	r.limits()
 }
 
@@ -164,6 +167,7 @@ func (r *reading) pools(n *node) {
 			size = 0 // declared all the same: its users are not at fault
 		}
 		r.cfg.Pools[pool.key] = size
+		r.poolOrder = append(r.poolOrder, pool)
 	}
 }
 
@@ -257,10 +261,13 @@ func policyFaults(p jobs.Policy) []string {
 // finish fills in what follows from all that was read without fault.
 func (r *reading) finish() *Config {
 	c := r.cfg
+	c.settings = map[string][]Setting{"": r.commonSettings()}
 	for _, d := range r.declared {
 		c.Jobs[d.spec.Name] = d.spec
 		c.Names = append(c.Names, d.spec.Name)
+		c.settings[d.spec.Name] = r.jobSettings(d)
 	}
+	c.unused = r.unused()
 	c.base = *r.defaults.spec
 	slices.SortStableFunc(r.notes, func(a, b note) int { return cmp.Compare(a.line, b.line) })
 	for _, n := range r.notes {
