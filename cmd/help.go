@@ -32,12 +32,8 @@ func help(c *cobra.Command, _ []string) {
 	if c.Long != "" {
 		b.WriteString("\n" + strings.TrimSpace(c.Long) + "\n")
 	}
-	usage := c.UseLine()
-	if c.HasAvailableSubCommands() {
-		usage = c.CommandPath() + " COMMAND"
-	}
-	section("USAGE", "  "+usage)
-	section("COMMANDS", commandList(c))
+	section("USAGE", "  "+usageOf(c))
+	section("COMMANDS", commandList(c, helpWidth))
 	if !c.HasParent() {
 		section("TOPICS", topicList())
 	}
@@ -58,15 +54,15 @@ func help(c *cobra.Command, _ []string) {
 // helpWidth is the width of the narrowest terminal that anybody still uses.
 const helpWidth = 80
 
-func commandList(c *cobra.Command) string {
-	width := 0
+func commandList(c *cobra.Command, width int) string {
+	names := 0
 	for _, sub := range c.Commands() {
-		width = max(width, len(sub.Name()))
+		names = max(names, len(sub.Name()))
 	}
 	var b strings.Builder
 	for _, sub := range c.Commands() {
 		if sub.IsAvailableCommand() {
-			fmt.Fprintf(&b, "  %-*s  %s\n", width, sub.Name(), report.Wrap(sub.Short, helpWidth, width+4, width+4))
+			fmt.Fprintf(&b, "  %-*s  %s\n", names, sub.Name(), report.Wrap(sub.Short, width, names+4, names+4))
 		}
 	}
 	return b.String()
@@ -81,7 +77,8 @@ func newHelp(a *app) *cobra.Command {
 		Long: `Shows what batchq COMMAND --help shows, or one of these topics:
 
 ` + topicList(),
-		Example: "  batchq help enqueue\n  batchq help dlq list\n  batchq help exit-codes",
+		Example:           "  batchq help enqueue\n  batchq help dlq list\n  batchq help exit-codes",
+		ValidArgsFunction: firstArg(helpWords, then(noFiles)),
 		RunE: func(c *cobra.Command, args []string) error {
 			return runHelp(a, c.Root(), args)
 		},

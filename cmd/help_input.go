@@ -50,11 +50,11 @@ var formatHelps = map[input.Format]formatHelp{
 	},
 }
 
-func inputText() string {
+func inputText(width int) string {
 	var b strings.Builder
 	para := func(indent int, text string) {
 		pad := strings.Repeat(" ", indent)
-		b.WriteString(pad + report.Wrap(text, helpWidth, indent, indent) + "\n")
+		b.WriteString(pad + report.Wrap(text, width, indent, indent) + "\n")
 	}
 	para(0, "enqueue JOB [FILE...] reads files, and standard input without FILE or for the FILE -. "+
 		"--format says how they are cut, else the file's extension does; --item VALUE is one item as it stands.")

@@ -17,7 +17,7 @@ import (
 type topic struct {
 	name  string
 	short string
-	text  func() string // without the title; no line over helpWidth
+	text  func(width int) string // without the title; no line over width
 }
 
 // topics are the pages of `batchq help TOPIC`, in the order of lists. What they
@@ -40,7 +40,7 @@ func topicCalled(name string) *topic {
 
 // page is the whole topic as a terminal shows it.
 func (t *topic) page() string {
-	return "batchq " + t.name + ": " + t.short + ".\n\n" + strings.Trim(t.text(), "\n") + "\n"
+	return "batchq " + t.name + ": " + t.short + ".\n\n" + strings.Trim(t.text(helpWidth), "\n") + "\n"
 }
 
 func topicList() string {
@@ -53,37 +53,31 @@ func topicList() string {
 
 // entries writes names with their meanings beside them: as a table where the
 // names are short, else with each meaning below its name.
-func entries(b *strings.Builder, pairs [][2]string) {
+func entries(b *strings.Builder, width int, pairs [][2]string) {
 	const beside = 24
-	width := 0
+	names := 0
 	for _, p := range pairs {
 		if n := len(p[0]); n <= beside {
-			width = max(width, n)
+			names = max(names, n)
 		}
 	}
-	indent := width + 4
+	indent := names + 4
 	for _, p := range pairs {
-		if len(p[0]) > width {
+		if len(p[0]) > names {
 			fmt.Fprintf(b, "  %s\n%*s", p[0], indent, "")
 		} else {
-			fmt.Fprintf(b, "  %-*s  ", width, p[0])
+			fmt.Fprintf(b, "  %-*s  ", names, p[0])
 		}
-		b.WriteString(report.Wrap(p[1], helpWidth, indent, indent) + "\n")
+		b.WriteString(report.Wrap(p[1], width, indent, indent) + "\n")
 	}
 }
 
-func exitCodesText() string {
+func exitCodesText(width int) string {
 	all := exits{}
 	for code := range exitMeaning {
 		all[code] = ""
 	}
-	p := jobs.DefaultPolicy()
-	var signals []string
-	for _, s := range jobs.PermanentSignals() {
-		signals = append(signals, strings.TrimPrefix(s, "SIG"))
-	}
-	var b strings.Builder
-	b.WriteString(`The exit status of batchq is never a count. 3 wins over 75; a --dry-run that
+	return `The exit status of batchq is never a count. 3 wins over 75; a --dry-run that
 succeeded ends with 0. Each command's --help lists those that it can end with.
 
 ` + all.text() + `
@@ -91,11 +85,22 @@ A cron entry that runs again anyway takes 75 for success:
 
   batchq work -q; r=$?; [ $r = 75 ] || exit $r
 
-THE EXIT CODE OF A JOB'S COMMAND says what becomes of the item, unless its
+` + commandCodesText(width)
+}
+
+// commandCodesText says what becomes of an item whose command has ended.
+func commandCodesText(width int) string {
+	p := jobs.DefaultPolicy()
+	var signals []string
+	for _, s := range jobs.PermanentSignals() {
+		signals = append(signals, strings.TrimPrefix(s, "SIG"))
+	}
+	var b strings.Builder
+	b.WriteString(`THE EXIT CODE OF A JOB'S COMMAND says what becomes of the item, unless its
 answer in $BATCHQ_RESULT does:
 
 `)
-	entries(&b, [][2]string{
+	entries(&b, width, [][2]string{
 		{"0", "done"},
 		{ranges(p.Codes.Permanent), "permanent: no repetition cures it; the dead-letter list at once. " +
 			"The signals " + strings.Join(signals, ", ") + " and arguments that are too long count as this"},
@@ -118,7 +123,7 @@ exit code. after and error may be left out:
   {"class":"retry","after":"30s","error":"the bank is closed"}
 
 `)
-	entries(&b, [][2]string{
+	entries(&b, width, [][2]string{
 		{string(jobs.ClassDone), "it is done"},
 		{string(jobs.ClassRetry), "tried again, not before after is over; counts as a failure"},
 		{string(jobs.ClassPermanent), "to the dead-letter list"},
@@ -154,6 +159,7 @@ var environment = map[string]string{
 	"STATE_DIRECTORY":   "the database's directory, where neither flag, BATCHQ_DB nor batchq.toml names the file; systemd sets it (StateDirectory=)",
 	"XDG_DATA_HOME":     "else its batchq/batchq.db is the database (~/.local/share)",
 	"XDG_CONFIG_HOME":   "where batchq/batchq.toml is looked for (~/.config)",
+	"PATH":              "where commands are found, unless env of batchq.toml says another",
 	"HOME":              "what ~ stands for in the defaults of the two XDG variables",
 	"NO_COLOR":          "no colours if it is set to anything",
 	"TERM":              "no colours if it is dumb",
@@ -161,28 +167,27 @@ var environment = map[string]string{
 	"SOURCE_DATE_EPOCH": "the date on the pages that man writes, in seconds since 1970",
 }
 
-func environmentText() string {
+func environmentText(width int) string {
 	var b strings.Builder
 	b.WriteString("BATCHQ READS\n\n")
 	var read [][2]string
 	for _, name := range slices.Sorted(maps.Keys(environment)) {
 		read = append(read, [2]string{name, environment[name]})
 	}
-	entries(&b, read)
-	b.WriteString("\nThe usual ones hold too: PATH (where commands are found), TZ (what @today and\nthe times of tables mean), TMPDIR (where the files of BATCHQ_RESULT lie).\n")
+	entries(&b, width, read)
+	b.WriteString("\nThe usual ones hold too: TZ (what @today and the times of tables mean) and\nTMPDIR (where the files of BATCHQ_RESULT lie).\n")
 	b.WriteString("\nA COMMAND GETS what batchq was started with, then env of batchq.toml, then\n\n")
 	var given [][2]string
 	for _, v := range handler.Variables() {
 		given = append(given, [2]string{v.Name, v.Doc})
 	}
-	entries(&b, given)
+	entries(&b, width, given)
 	b.WriteString("\nIn <POOL> a letter is a capital, and _ stands for what is neither letter nor\ndigit: pool web-eu is BATCHQ_USES_WEB_EU.\n")
 	return b.String()
 }
 
-func configText() string {
-	var b strings.Builder
-	b.WriteString(`The file is --config, else $BATCHQ_CONFIG, else the first that is there of
+// configIntro is what has to be known before the keys.
+const configIntro = `The file is --config, else $BATCHQ_CONFIG, else the first that is there of
 ./batchq.toml, ~/.config/batchq/batchq.toml and /etc/batchq/batchq.toml. It
 belongs to you or root, and nobody else may write it. An unknown key is an
 error. batchq init writes a first one, with comments; batchq check says all that
@@ -190,9 +195,13 @@ is wrong with it, and what each job comes to.
 
 A flag goes before the file, a job's own key before that of [defaults]. Times
 are written like "500ms", "60s", "1h30m", "7d".
-`)
-	for _, table := range keyTables() {
-		fmt.Fprintf(&b, "\n%s\n", report.Wrap(table.title, helpWidth, 0, 0))
+`
+
+func configText(width int) string {
+	var b strings.Builder
+	b.WriteString(configIntro)
+	for _, table := range keyTables(width) {
+		fmt.Fprintf(&b, "\n%s\n", report.Wrap(table.title, width, 0, 0))
 		for _, line := range table.lines {
 			b.WriteString(line + "\n")
 		}
@@ -207,20 +216,22 @@ type keyTable struct {
 }
 
 // keyTables is batchq.toml's table of keys by where they may stand.
-func keyTables() []keyTable {
-	tables := []keyTable{
-		{"AT THE TOP OF THE FILE", keyLines(config.Top)},
-		{"[pools]", []string{"  NAME = SIZE", "      how much there is of it: a database's 15 connections. A job says what one", "      attempt takes (uses), and no run ever starts more than fit"}},
-		{"[lanes.NAME], a track of its own beside serial", keyLines(config.Lane)},
-		{"[defaults] ALONE", keyLines(config.Defaults)},
-		{"[jobs.NAME] ALONE, one of them", keyLines(config.Job)},
-		{"[jobs.NAME], AND [defaults] FOR THOSE THAT DO NOT SAY", keyLines(config.Defaults | config.Job)},
+func keyTables(width int) []keyTable {
+	return []keyTable{
+		{"AT THE TOP OF THE FILE", keyLines(width, config.Top)},
+		{"[pools]", []string{"  NAME = SIZE", "      " + report.Wrap(poolDoc, width, 6, 6)}},
+		{"[lanes.NAME], a track of its own beside serial", keyLines(width, config.Lane)},
+		{"[defaults] ALONE", keyLines(width, config.Defaults)},
+		{"[jobs.NAME] ALONE, one of them", keyLines(width, config.Job)},
+		{"[jobs.NAME], AND [defaults] FOR THOSE THAT DO NOT SAY", keyLines(width, config.Defaults|config.Job)},
 	}
-	return tables
 }
 
+// poolDoc explains a table whose keys are names that people choose.
+const poolDoc = "how much there is of it: a database's 15 connections. A job says what one attempt takes (uses), and no run ever starts more than fit"
+
 // keyLines lists the keys that may stand in exactly these places.
-func keyLines(in config.Place) []string {
+func keyLines(width int, in config.Place) []string {
 	var lines []string
 	for _, k := range config.Keys() {
 		if k.In != in {
@@ -234,7 +245,7 @@ func keyLines(in config.Place) []string {
 		if k.Flag != "" {
 			doc += " (" + k.Flag + ")"
 		}
-		lines = append(lines, head, "      "+report.Wrap(doc, helpWidth, 6, 6))
+		lines = append(lines, head, "      "+report.Wrap(doc, width, 6, 6))
 	}
 	return lines
 }

@@ -26,7 +26,7 @@ func TestTopics_Fit(t *testing.T) {
 }
 
 func TestTopics_ConfigHasEveryKey(t *testing.T) {
-	text := configText()
+	text := configText(helpWidth)
 	for _, k := range config.Keys() {
 		head := "\n  " + k.Name
 		if k.Default != "" {
@@ -51,7 +51,7 @@ func TestTopics_InputHasEveryFormat(t *testing.T) {
 		if len(h.example) > helpWidth-4 {
 			t.Errorf("%s: the example is %d characters long", f, len(h.example))
 		}
-		if !strings.Contains(inputText(), "\n"+string(f)+"\n") {
+		if !strings.Contains(inputText(helpWidth), "\n"+string(f)+"\n") {
 			t.Errorf("%s is not listed", f)
 		}
 	}
@@ -86,7 +86,7 @@ func TestTopics_EnvironmentIsWhole(t *testing.T) {
 			t.Errorf("%s is listed and never read", name)
 		}
 	}
-	text := environmentText()
+	text := environmentText(helpWidth)
 	for _, v := range handler.Variables() {
 		if !strings.Contains(text, "  "+v.Name+" ") {
 			t.Errorf("%s is set for commands and not listed", v.Name)

@@ -59,7 +59,9 @@ finished is done again.`,
 		newDemo(a),
 		newVersion(a),
 		newCompletion(a),
+		newMan(a),
 	)
+	offerNames(a, c)
 	return c
 }
 
