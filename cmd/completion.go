@@ -10,6 +10,10 @@ func newCompletion(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "completion",
 		Short: "Print a script that teaches a shell to complete batchq's words",
+		Long: `Tab then completes commands, flags and their words, and the names of jobs, lanes
+and scopes that the configuration and the database of the line know. It changes
+nothing, makes no database, and says nothing where one can't be read. The script
+for bash needs the package bash-completion.`,
 		Example: `  source <(batchq completion bash)
   batchq completion zsh > "${fpath[1]}/_batchq"
   batchq completion fish > ~/.config/fish/completions/batchq.fish`,

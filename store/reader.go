@@ -28,6 +28,9 @@ type Reader interface {
 	JobNames(ctx context.Context) ([]string, error)
 	// LaneNames lists every lane in which a job was worked last or has a slot.
 	LaneNames(ctx context.Context) ([]string, error)
+	// ScopeNames lists the scopes in which the jobs (nil: any) have ever had an
+	// item, the newest first (by first use), at most limit; never the empty one.
+	ScopeNames(ctx context.Context, jobNames []string, limit int) ([]string, error)
 	// Runs lists runs, the newest first.
 	Runs(ctx context.Context, s RunSelection) ([]RunRow, error)
 	// InHand counts what of a target is claimed or running, and who has it.

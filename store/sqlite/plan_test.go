@@ -149,6 +149,10 @@ func everyStatement(t *testing.T, db *DB) (writes, reports []string) {
 	noError(t, err)
 	_, err = db.JobNames(ctx)
 	noError(t, err)
+	for _, names := range [][]string{nil, {"pos"}} {
+		_, err = db.ScopeNames(ctx, names, 5)
+		noError(t, err)
+	}
 	_, err = db.Peek(ctx, "pos", nil, 5)
 	noError(t, err)
 	stats()
@@ -261,6 +265,7 @@ func TestPlans_Indexes(t *testing.T) {
 	db := openFresh(t)
 	writes, reports := everyStatement(t, db)
 	for _, c := range []struct{ name, part, want string }{
+		{"newest scopes of a job", "ORDER BY t.scope DESC", "SEARCH t USING PRIMARY KEY (job=?)"},
 		{"claim", "AND (i.rank, i.id) > (?, ?)", "SEARCH i USING INDEX item_ready (job=? AND rank>?)"},
 		{"jobs that have something ready", "ORDER BY j.served", "SEARCH item USING COVERING INDEX item_ready (job>?)"},
 		{"promotion", "WHERE state = 1 AND job = ? AND due <= ? ORDER BY due LIMIT ?", "SEARCH item USING COVERING INDEX item_delayed (job=? AND due<?)"},

@@ -3,6 +3,8 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"maps"
+	"slices"
 	"time"
 
 	"batchq/store"
@@ -37,6 +39,44 @@ func (db *DB) Counts(ctx context.Context, jobNames []string, scope *string) (c s
 			AND (?2 IS NULL OR scope = (SELECT id FROM scope WHERE name = ?2))`, []any{names, in}, countDest(&c)...)
 	})
 	return c, err
+}
+
+// ScopeNames lists scopes by when they were first used, the newest first: ids
+// grow in that order, and no scope is removed.
+func (db *DB) ScopeNames(ctx context.Context, jobNames []string, limit int) (names []string, err error) {
+	const (
+		ofAny = "SELECT id, name FROM scope WHERE name <> '' ORDER BY id DESC LIMIT ?"
+		// By the book's key, so that what other jobs have used costs nothing.
+		ofJob = `SELECT s.id, s.name FROM tally t JOIN scope s ON s.id = t.scope
+			WHERE t.job = (SELECT id FROM job WHERE name = ?) AND s.name <> '' ORDER BY t.scope DESC LIMIT ?`
+	)
+	err = db.ownRead(ctx, "listing scopes", func(t *tx) error {
+		found := map[int64]string{}
+		each := func(scan func(...any) error) error {
+			var id int64
+			var name string
+			err := scan(&id, &name)
+			found[id] = name
+			return err
+		}
+		if jobNames == nil {
+			if err := t.rows(ofAny, []any{limit}, each); err != nil {
+				return err
+			}
+		}
+		for _, job := range jobNames {
+			if err := t.rows(ofJob, []any{job, limit}, each); err != nil {
+				return err
+			}
+		}
+		names = nil
+		for _, id := range slices.Backward(slices.Sorted(maps.Keys(found))) {
+			names = append(names, found[id])
+		}
+		names = names[:min(limit, len(names))]
+		return nil
+	})
+	return names, err
 }
 
 // JobNames lists every job in the book.

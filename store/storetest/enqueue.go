@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -92,6 +93,22 @@ var enqueueCases = []testCase{
 		}
 		if diff := cmp.Diff([]string{"POS", "pos", "settlement"}, must(w.db.JobNames(w.ctx))(w)); diff != "" {
 			w.t.Errorf("job names (-want +got):\n%s", diff)
+		}
+	}},
+	{"ScopeNames", func(w *world) {
+		for _, in := range []struct{ job, scope string }{{"pos", "a"}, {"pos", ""}, {"other", "b"}, {"third", "c"}, {"pos", "d"}, {"other", "a"}} {
+			w.enqueue(store.Enqueue{Job: in.job, Scope: in.scope, Items: []store.NewItem{{Key: []byte("k")}}})
+		}
+		for _, c := range []struct {
+			jobs  []string
+			limit int
+			want  string
+		}{
+			{nil, 9, "d c b a"}, {nil, 2, "d c"}, {[]string{}, 9, ""}, {[]string{"pos"}, 9, "d a"}, {[]string{"pos"}, 1, "d"},
+			{[]string{"pos", "other"}, 9, "d b a"}, {[]string{"other", "pos"}, 2, "d b"}, {[]string{"unknown"}, 9, ""},
+		} {
+			got := strings.Join(must(w.other().ScopeNames(w.ctx, c.jobs, c.limit))(w), " ")
+			equal(w, got, c.want, "the newest %d scopes of %v", c.limit, c.jobs)
 		}
 	}},
 	{"RepeatedInOnePortion", func(w *world) {
