@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -135,10 +136,9 @@ func (o *enqueueOptions) feed(cfg *config.Config, job string, now time.Time) (*s
 			return nil, usagef("--at: %w", err)
 		}
 	}
-	switch f.OnDuplicate {
-	case store.Skip, store.Replace, store.Requeue, store.Fail:
-	default:
-		return nil, usagef("--on-duplicate: no way %q: want skip, replace, requeue or fail", o.onDuplicate)
+	if !slices.Contains(onDuplicates, f.OnDuplicate) {
+		err := usagef("--on-duplicate: no way %q: want skip, replace, requeue or fail", o.onDuplicate)
+		return nil, meant(err, o.onDuplicate, texts(onDuplicates))
 	}
 	return f, nil
 }

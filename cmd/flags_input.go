@@ -90,7 +90,7 @@ func (i *inputFlags) optionsFor(file string) (input.Options, error) {
 	case i.format != "":
 		format, err := input.ParseFormat(i.format)
 		if err != nil {
-			return o, usagef("--format: %w", err)
+			return o, meant(usagef("--format: %w", err), i.format, texts(input.Formats()))
 		}
 		o.Format = format
 	}

@@ -80,7 +80,7 @@ func (s *selectionFlags) selection(ids []string, now time.Time) (sel store.Selec
 	for _, name := range s.states {
 		state, err := jobs.ParseState(name)
 		if err != nil {
-			return sel, usagef("--state: %w", err)
+			return sel, meant(usagef("--state: %w", err), name, texts(jobs.States()))
 		}
 		sel.States = append(sel.States, state)
 	}
@@ -118,11 +118,8 @@ func parseClass(name string) (jobs.Class, error) {
 	if class := jobs.Class(name); slices.Contains(failureClasses, class) {
 		return class, nil
 	}
-	var names []string
-	for _, c := range failureClasses {
-		names = append(names, string(c))
-	}
-	return "", usagef("--class: no class %q: want one of %s", name, strings.Join(names, ", "))
+	names := texts(failureClasses)
+	return "", meant(usagef("--class: no class %q: want one of %s", name, strings.Join(names, ", ")), name, names)
 }
 
 // parseSince returns how long ago text was: a duration ("24h", "7d"), "today"

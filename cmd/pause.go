@@ -360,7 +360,8 @@ func (a *app) known(ctx context.Context, r store.Reader, targets []store.Target,
 		case t.Lane != "" && !slices.Contains(lanes, t.Lane):
 			slices.Sort(lanes)
 			names := slices.DeleteFunc(slices.Compact(lanes), func(name string) bool { return name == "" })
-			return withHint(usagef("no lane is called %q", t.Lane), "the lanes are: %s", strings.Join(names, ", "))
+			err := withHint(usagef("no lane is called %q", t.Lane), "the lanes are: %s", strings.Join(names, ", "))
+			return meant(err, t.Lane, names)
 		}
 	}
 	return nil

@@ -108,6 +108,15 @@ func flagError(c *cobra.Command, err error) error {
 	return withHint(usagef("%w", err), "%s --help lists the flags", c.CommandPath())
 }
 
+// meant adds to the error about a word the one of the known words that was
+// probably meant, if there is such a one.
+func meant(err error, word string, known []string) error {
+	if near := jobs.Nearest(word, known); near != "" {
+		return withHint(err, "did you mean %s?", near)
+	}
+	return err
+}
+
 // plainly words a flag's error without the name of the function that found it.
 func plainly(err error) string {
 	var number *strconv.NumError

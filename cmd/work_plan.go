@@ -228,7 +228,8 @@ func (o *workOptions) noLane(cfg *config.Config, specs []*jobs.Spec) error {
 	if _, declared := cfg.Lanes[o.lane]; declared {
 		return usagef("no job that was asked for runs in lane %s", o.lane)
 	}
-	return withHint(usagef("no lane is called %q: no file and no job knows it", o.lane), "lanes: %s", strings.Join(laneNames(cfg), ", "))
+	err := withHint(usagef("no lane is called %q: no file and no job knows it", o.lane), "lanes: %s", strings.Join(laneNames(cfg), ", "))
+	return meant(err, o.lane, laneNames(cfg))
 }
 
 func laneNames(cfg *config.Config) []string {
