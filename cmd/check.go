@@ -69,6 +69,9 @@ func runCheck(a *app) error {
 	for _, line := range r.Lines(a.out.verbose, a.out.stdout.width()) {
 		a.out.print("%s", line)
 	}
+	if cfg.Path == "" {
+		a.out.note("batchq init writes a first batchq.toml")
+	}
 	return nil
 }
 

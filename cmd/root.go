@@ -21,7 +21,8 @@ batch of them, holds them under a lease, runs the job's command once for each,
 and records each result the moment it is known. Rerunning the same command
 after any crash resumes: nothing is lost, and nothing that is recorded as
 finished is done again.`,
-		Example: `  seq 1 1000 | batchq enqueue thumbnails
+		Example: `  batchq init                                     # a first batchq.toml
+  seq 1 1000 | batchq enqueue thumbnails
   batchq work thumbnails -- ./thumbnail.sh {}
   batchq stats
   batchq dlq list`,

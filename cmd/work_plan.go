@@ -110,7 +110,7 @@ func (o *workOptions) specs(cfg *config.Config) ([]*jobs.Spec, error) {
 		names = cfg.Names
 		if len(names) == 0 {
 			return nil, exitWith(exitConfig, withHint(usagef("no job is declared, and none is given"),
-				"declare one in batchq.toml, or give a JOB and a command: batchq %s JOB -- COMMAND {}", o.verb))
+				"declare one in batchq.toml (batchq init writes a first one), or give a JOB and a command: batchq %s JOB -- COMMAND {}", o.verb))
 		}
 	}
 	var specs []*jobs.Spec
