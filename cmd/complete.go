@@ -59,6 +59,7 @@ func argumentOffers(a *app) map[string]offer {
 	jobNames := anyOf(a.jobWords)
 	return map[string]offer{
 		"batchq enqueue": firstArg(jobNames, then(files)),
+		"batchq run":     beforeDash(a, firstArg(jobNames, then(files)), a.commandWords),
 		"batchq work":    beforeDash(a, others(jobNames), a.commandWords),
 		"batchq pause":   others(jobNames),
 		"batchq resume":  others(jobNames),
