@@ -11,6 +11,9 @@ import (
 type Operator interface {
 	// Select lists the ids that a selection names now, oldest first.
 	Select(ctx context.Context, s Selection) ([]int64, error)
+	// CountSelected counts what a selection names now, by job and state, in the
+	// order of jobs' names.
+	CountSelected(ctx context.Context, s Selection) ([]JobState, error)
 	// Requeue makes at most MaxRows dead, done or delayed items ready.
 	Requeue(ctx context.Context, ids []int64, from []jobs.State) (Moved, error)
 	// Drop takes at most MaxRows dead, ready or delayed items out of the list,
@@ -44,8 +47,18 @@ type Selection struct {
 // Moved answers Requeue and Drop.
 type Moved struct {
 	Moved int
+	// From is what the moved ones were, by job and state, in the order of jobs'
+	// names: its sum is Moved.
+	From []JobState
 	// Refused lists ids that were left as they are, and why.
 	Refused []Refusal
+}
+
+// JobState is how many items of one job are in one state.
+type JobState struct {
+	Job   string
+	State jobs.State
+	Items int
 }
 
 // Refusal is one item that could not be moved.

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -40,7 +41,23 @@ func portions(ids []int64, move func([]int64) (Moved, error)) (Moved, error) {
 			return all, err
 		}
 		all.Moved += m.Moved
+		all.From = AddJobStates(all.From, m.From)
 		all.Refused = append(all.Refused, m.Refused...)
 	}
 	return all, nil
+}
+
+// AddJobStates adds more to sums; both come, and the result is, in the order of
+// jobs' names and then of states, each pair once.
+func AddJobStates(sums, more []JobState) []JobState {
+	for _, m := range more {
+		at, found := slices.BinarySearchFunc(sums, m, func(a, b JobState) int {
+			return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.State, b.State))
+		})
+		if !found {
+			sums = slices.Insert(sums, at, JobState{Job: m.Job, State: m.State})
+		}
+		sums[at].Items += m.Items
+	}
+	return sums
 }

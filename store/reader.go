@@ -19,6 +19,9 @@ type Reader interface {
 	Items(ctx context.Context, s Selection) ([]ItemRow, error)
 	// Story tells all of one item; it is no error when none is called so.
 	Story(ctx context.Context, n Naming) (Told, error)
+	// Payload is what an item's command reads; nil where it has none, or where
+	// there is no such item.
+	Payload(ctx context.Context, item int64) ([]byte, error)
 	// DeadLetters lists dead items, the longest dead first.
 	DeadLetters(ctx context.Context, s Selection) ([]ItemRow, error)
 	// Peek returns the first n ready items of a job in the order in which they
@@ -156,6 +159,7 @@ type ItemRow struct {
 type AttemptRow struct {
 	Number   int
 	Run      int64
+	Claim    int64 // under which its end was recorded: the fencing token; that of the heir where its run died
 	Class    jobs.Class
 	Exited   bool // ExitCode is meant; else Signal, or neither
 	ExitCode int

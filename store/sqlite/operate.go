@@ -96,6 +96,7 @@ func (db *DB) operate(ctx context.Context, end outcome, doing string, ids []int6
 	}
 	err = db.write(ctx, doing, synced, func(t *tx) error {
 		out = store.Moved{}
+		from := map[operand]int{} // with the job and the state alone
 		for _, id := range ids {
 			it := operand{id: id}
 			none, err := missing(t.row("SELECT job, scope, state FROM item WHERE id = ?", []any{id}, &it.job, &it.scope, &it.state))
@@ -114,6 +115,10 @@ func (db *DB) operate(ctx context.Context, end outcome, doing string, ids []int6
 				continue
 			}
 			out.Moved++
+			from[operand{job: it.job, state: it.state}]++
+		}
+		if out.From, err = t.named(from); err != nil {
+			return err
 		}
 		if end == rehearsed {
 			return errRehearsed
@@ -124,6 +129,18 @@ func (db *DB) operate(ctx context.Context, end outcome, doing string, ids []int6
 		err = nil
 	}
 	return out, err
+}
+
+// named gives sums by job and state the jobs' names.
+func (t *tx) named(sums map[operand]int) (from []store.JobState, err error) {
+	for of, n := range sums {
+		one := store.JobState{State: of.state, Items: n}
+		if err := t.row("SELECT name FROM job WHERE id = ?", []any{of.job}, &one.Job); err != nil {
+			return nil, err
+		}
+		from = store.AddJobStates(from, []store.JobState{one})
+	}
+	return from, nil
 }
 
 // again makes an item ready now, with budgets anew. An item that was done

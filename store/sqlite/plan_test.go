@@ -160,7 +160,7 @@ func everyStatement(t *testing.T, db *DB) (writes, reports []string) {
 	stats()
 	_, err = db.Runs(ctx, store.RunSelection{Since: time.Hour, Limit: 5})
 	noError(t, err)
-	for _, s := range []store.Selection{{}, {Jobs: []string{"pos"}, Scope: new("s"), Key: []byte("a")}, {States: []jobs.State{jobs.Dead}}, {IDs: ids}, {States: []jobs.State{jobs.Ready}}} {
+	for _, s := range []store.Selection{{}, {Jobs: []string{"pos"}, Scope: new("s"), Key: []byte("a")}, {States: []jobs.State{jobs.Dead}}, {Key: []byte("a")}, {States: []jobs.State{jobs.Claimed, jobs.Running}}, {IDs: ids}, {States: []jobs.State{jobs.Ready}}} {
 		_, err := db.Items(ctx, s)
 		noError(t, err)
 		_, err = db.DeadLetters(ctx, s)
@@ -278,6 +278,8 @@ func TestPlans_Indexes(t *testing.T) {
 		{"renewal", "UPDATE claim SET until", "INDEX claim_run (run=?)"},
 		{"the item that bears a key", "AND i.key = ? AND i.state <> 6", "SEARCH i USING INDEX item_key (job=? AND scope=? AND key=?)"},
 		{"key in a list", "i.key = ? AND i.state <> 6 ORDER BY", "USING INDEX item_key"},
+		{"key in any scope", "i.scope IN (SELECT scope FROM tally) ORDER BY", "USING INDEX item_key (job=? AND scope=? AND key=?)"},
+		{"list of what is held", "AND i.claim IS NOT NULL ORDER BY +i.id", "INDEX item_held"},
 		{"dead letters", "WHERE (i.state = 5) ORDER BY i.finished", "SCAN i USING INDEX item_dead"},
 		{"ids of the dead", "SELECT i.id FROM item i WHERE (i.state = 5) ORDER BY", "INDEX item_dead"},
 		{"oldest without a priority", "AND priority = 0 AND rank <", "SEARCH item USING COVERING INDEX item_ready (job=? AND rank<?)"},

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,6 +31,13 @@ func where(s store.Selection, now int64) (cond string, args []any) {
 	if s.Key != nil {
 		// With state <> 6 the unique index can serve; a dropped item is reached by its id.
 		add("i.key = ? AND i.state <> 6", s.Key)
+		// It leads to a key only by job and scope, and the books know them all.
+		if s.Jobs == nil {
+			add("i.job IN (SELECT id FROM job)")
+		}
+		if s.Scope == nil {
+			add("i.scope IN (SELECT scope FROM tally)")
+		}
 	}
 	if len(s.States) > 0 {
 		marks := make([]string, len(s.States))
@@ -39,6 +47,9 @@ func where(s store.Selection, now int64) (cond string, args []any) {
 			marks[i] = "i.state = " + [...]string{"0", "1", "2", "3", "4", "5", "6"}[st]
 		}
 		add("(" + strings.Join(marks, " OR ") + ")")
+		if only(s.States, jobs.Claimed, jobs.Running) {
+			add("i.claim IS NOT NULL") // as the index of what is held says it
+		}
 	}
 	if s.Class != "" {
 		add("i.class = ?", string(s.Class))
@@ -55,10 +66,16 @@ func where(s store.Selection, now int64) (cond string, args []any) {
 	return strings.Join(parts, " AND "), args
 }
 
+// only says whether states are given and all of them are among these.
+func only(states []jobs.State, these ...jobs.State) bool {
+	return len(states) > 0 && !slices.ContainsFunc(states, func(s jobs.State) bool { return !slices.Contains(these, s) })
+}
+
 // oldestFirst is the order of lists. Without the plus the engine would rather
-// walk every item in order of id than sort the few that are dead.
+// walk every item in order of id than sort the few that are dead, that are
+// held, or that bear a key.
 func oldestFirst(s store.Selection) string {
-	if len(s.States) == 1 && s.States[0] == jobs.Dead {
+	if s.Key != nil || only(s.States, jobs.Dead) || only(s.States, jobs.Claimed, jobs.Running) {
 		return " ORDER BY +i.id LIMIT ?"
 	}
 	return " ORDER BY i.id LIMIT ?"
@@ -86,6 +103,26 @@ func (db *DB) Select(ctx context.Context, s store.Selection) (ids []int64, err e
 		})
 	})
 	return ids, err
+}
+
+// CountSelected counts what a selection names, by job and state.
+func (db *DB) CountSelected(ctx context.Context, s store.Selection) (sums []store.JobState, err error) {
+	err = db.read(ctx, "counting items", func(sn *snapshot) error {
+		cond, args := where(s, sn.now)
+		chosen := "SELECT i.job, i.state FROM item i WHERE " + cond
+		if s.Limit > 0 { // the same items that Select names
+			chosen += oldestFirst(s)
+			args = append(args, limit(s.Limit))
+		}
+		return sn.rows("SELECT j.name, x.state, count(*) FROM ("+chosen+") x JOIN job j ON j.id = x.job GROUP BY j.name, x.state ORDER BY j.name, x.state",
+			args, func(scan func(...any) error) error {
+				var sum store.JobState
+				err := scan(&sum.Job, &sum.State, &sum.Items)
+				sums = append(sums, sum)
+				return err
+			})
+	})
+	return sums, err
 }
 
 const itemColumns = `i.id, j.name, s.name, i.key, i.state, i.priority, i.generation, i.attempt, i.failures, i.crashes, i.defers,
@@ -126,7 +163,7 @@ func (db *DB) DeadLetters(ctx context.Context, s store.Selection) (items []store
 	s.States = []jobs.State{jobs.Dead}
 	err = db.read(ctx, "listing dead letters", func(sn *snapshot) error {
 		cond, args := where(s, sn.now)
-		return sn.rows("SELECT "+itemColumns+`, a.number, a.run, a.class, a.exit_code, a.signal, a.reason, a.started, a.took, a.head, a.tail, a.omitted
+		return sn.rows("SELECT "+itemColumns+`, a.number, a.run, a.claim, a.class, a.exit_code, a.signal, a.reason, a.started, a.took, a.head, a.tail, a.omitted
 			FROM `+itemTables+` LEFT JOIN attempt a ON a.item = i.id AND a.number = i.attempt
 			WHERE `+cond+" ORDER BY i.finished, i.id LIMIT ?", append(args, limit(s.Limit)), func(scan func(...any) error) error {
 			var a attemptColumns
@@ -141,13 +178,13 @@ func (db *DB) DeadLetters(ctx context.Context, s store.Selection) (items []store
 
 // attemptColumns is an attempt of an outer join: all of it may be NULL.
 type attemptColumns struct {
-	number, run, exit, started, took, omitted sql.NullInt64
-	class, signal, reason                     sql.NullString
-	head, tail                                []byte
+	number, run, claim, exit, started, took, omitted sql.NullInt64
+	class, signal, reason                            sql.NullString
+	head, tail                                       []byte
 }
 
 func (a *attemptColumns) dest() []any {
-	return []any{&a.number, &a.run, &a.class, &a.exit, &a.signal, &a.reason, &a.started, &a.took, &a.head, &a.tail, &a.omitted}
+	return []any{&a.number, &a.run, &a.claim, &a.class, &a.exit, &a.signal, &a.reason, &a.started, &a.took, &a.head, &a.tail, &a.omitted}
 }
 
 func (a *attemptColumns) row() *store.AttemptRow {
@@ -155,7 +192,7 @@ func (a *attemptColumns) row() *store.AttemptRow {
 		return nil
 	}
 	return &store.AttemptRow{
-		Number: int(a.number.Int64), Run: a.run.Int64, Class: jobs.Class(a.class.String),
+		Number: int(a.number.Int64), Run: a.run.Int64, Claim: a.claim.Int64, Class: jobs.Class(a.class.String),
 		ExitCode: int(a.exit.Int64), Exited: a.exit.Valid, Signal: a.signal.String, Reason: a.reason.String,
 		Started: instant(a.started), Duration: time.Duration(a.took.Int64) * time.Microsecond,
 		Output: jobs.Output{Head: a.head, Tail: a.tail, Omitted: a.omitted.Int64},

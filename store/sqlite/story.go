@@ -131,8 +131,20 @@ func (t *telling) itself() (err error) {
 	return err
 }
 
+// Payload reads what an item's command reads. An empty one is not none.
+func (db *DB) Payload(ctx context.Context, item int64) (payload []byte, err error) {
+	err = db.read(ctx, "reading a payload", func(s *snapshot) error {
+		none, err := missing(s.row("SELECT body FROM payload WHERE item = ?", []any{item}, &payload))
+		if !none && payload == nil {
+			payload = []byte{}
+		}
+		return err
+	})
+	return payload, err
+}
+
 func (t *telling) attempts() error {
-	return t.rows(`SELECT number, run, class, exit_code, signal, reason, started, took, head, tail, omitted FROM attempt
+	return t.rows(`SELECT number, run, claim, class, exit_code, signal, reason, started, took, head, tail, omitted FROM attempt
 		WHERE item = ? ORDER BY number`, []any{t.id}, func(scan func(...any) error) error {
 		var a attemptColumns
 		err := scan(a.dest()...)

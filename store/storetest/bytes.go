@@ -46,7 +46,11 @@ var byteCases = []testCase{
 			if !bytes.Equal(s.Payload, payloads[i]) || (s.Payload == nil) != (payloads[i] == nil) {
 				w.t.Errorf("payload %d: got %d bytes, nil %v; want %d, nil %v", i, len(s.Payload), s.Payload == nil, len(payloads[i]), payloads[i] == nil)
 			}
+			if diff := cmp.Diff(payloads[i], must(w.db.Payload(w.ctx, s.Item))(w)); diff != "" {
+				w.t.Errorf("payload %d, by the item's id (-want +got):\n%s", i, diff)
+			}
 		}
+		equal(w, must(w.db.Payload(w.ctx, 999))(w) == nil, true, "no payload of no item")
 	}},
 	{"EmptyPayloadIsNotNone", func(w *world) {
 		w.addItems("pos", store.NewItem{Key: []byte("none")}, store.NewItem{Key: []byte("empty"), Payload: []byte{}})

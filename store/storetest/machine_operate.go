@@ -64,10 +64,15 @@ func (x *machine) drop(t *rapid.T) {
 
 // moved compares what was moved with what the model moves.
 func (x *machine) moved(t *rapid.T, ids []int64, got store.Moved, move func(*modelItem) bool) {
-	want, refused := 0, []int64{}
+	want, refused, from := 0, []int64{}, []store.JobState(nil)
 	for _, id := range ids {
-		if it := x.m.listed(id); it != nil && move(it) {
+		it, was := x.m.listed(id), jobs.Ready
+		if it != nil {
+			was = it.State
+		}
+		if it != nil && move(it) {
 			want++
+			from = store.AddJobStates(from, []store.JobState{{Job: it.Job, State: was, Items: 1}})
 			continue
 		}
 		refused = append(refused, id)
@@ -76,7 +81,7 @@ func (x *machine) moved(t *rapid.T, ids []int64, got store.Moved, move func(*mod
 	for _, r := range got.Refused {
 		gotRefused = append(gotRefused, r.ID)
 	}
-	if got.Moved != want || !slices.Equal(gotRefused, refused) {
-		t.Fatalf("moved %d, refused %v; want %d, %v", got.Moved, got.Refused, want, refused)
+	if got.Moved != want || !slices.Equal(gotRefused, refused) || !slices.Equal(got.From, from) {
+		t.Fatalf("moved %d from %v, refused %v; want %d from %v, %v", got.Moved, got.From, got.Refused, want, from, refused)
 	}
 }

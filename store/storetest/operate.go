@@ -34,6 +34,20 @@ var operateCases = []testCase{
 		}
 		w.wantKeys(w.claim(run, 100, "pos"), "dead done delayed")
 	}},
+	{"MovedFrom", func(w *world) {
+		// What was moved is told by job and state; what was refused is not in it.
+		ids := w.assorted()
+		all := []int64{ids["a"], ids["b"], ids["c"], ids["d"], ids["e"], ids["f"], ids["g"], 999}
+		from := func(m store.Moved, want ...store.JobState) {
+			w.t.Helper()
+			if diff := cmp.Diff(want, m.From); diff != "" {
+				w.t.Errorf("moved from (-want +got):\n%s", diff)
+			}
+		}
+		from(w.requeue(all, jobs.Dead, jobs.Done), store.JobState{Job: "pos", State: jobs.Done, Items: 1}, store.JobState{Job: "pos", State: jobs.Dead, Items: 2})
+		from(w.requeue(all, jobs.Dead))
+		from(must(w.db.Drop(w.ctx, all))(w), store.JobState{Job: "other", State: jobs.Ready, Items: 1}, store.JobState{Job: "pos", State: jobs.Ready, Items: 4})
+	}},
 	{"BudgetsAnew", func(w *world) {
 		w.add("pos", "a")
 		run := w.register("r")
@@ -188,6 +202,13 @@ var selectCases = []testCase{
 			{"empty scope", store.Selection{Scope: ptr("")}, "a b c e f g"},
 			{"unknown scope", store.Selection{Scope: ptr("wed")}, ""},
 			{"key", store.Selection{Key: []byte("b")}, "b"},
+			{"key of a job", store.Selection{Key: []byte("d"), Jobs: []string{"pos"}}, "d"},
+			{"key of another job", store.Selection{Key: []byte("d"), Jobs: []string{"other"}}, ""},
+			{"key in a scope", store.Selection{Key: []byte("d"), Scope: ptr("tue")}, "d"},
+			{"key in another scope", store.Selection{Key: []byte("d"), Scope: ptr("")}, ""},
+			{"held", store.Selection{States: []jobs.State{jobs.Running, jobs.Claimed}}, "e"},
+			{"running", store.Selection{States: []jobs.State{jobs.Running}}, "e"},
+			{"held or dead", store.Selection{States: []jobs.State{jobs.Dead, jobs.Running}}, "b c e"},
 			{"dropped key", store.Selection{Key: []byte("f")}, ""},
 			{"states", store.Selection{States: []jobs.State{jobs.Dead}}, "b c"},
 			{"two states", store.Selection{States: []jobs.State{jobs.Ready, jobs.Done}}, "a d g"},
@@ -214,6 +235,21 @@ var selectCases = []testCase{
 				}
 			}
 			equal(w, strings.Join(got, " "), c.want, "%s: ids", c.name)
+		}
+	}},
+	{"CountSelected", func(w *world) {
+		w.assorted()
+		for _, c := range []struct {
+			s    store.Selection
+			want []store.JobState
+		}{
+			{store.Selection{}, []store.JobState{{Job: "other", State: jobs.Ready, Items: 1}, {Job: "pos", State: jobs.Ready, Items: 1}, {Job: "pos", State: jobs.Running, Items: 1}, {Job: "pos", State: jobs.Done, Items: 1}, {Job: "pos", State: jobs.Dead, Items: 2}, {Job: "pos", State: jobs.Dropped, Items: 1}}},
+			{store.Selection{States: []jobs.State{jobs.Dead, jobs.Ready}, Limit: 2}, []store.JobState{{Job: "pos", State: jobs.Ready, Items: 1}, {Job: "pos", State: jobs.Dead, Items: 1}}},
+			{store.Selection{Jobs: []string{"unknown"}}, nil},
+		} {
+			if diff := cmp.Diff(c.want, must(w.db.CountSelected(w.ctx, c.s))(w)); diff != "" {
+				w.t.Errorf("%+v (-want +got):\n%s", c.s, diff)
+			}
 		}
 	}},
 	{"DeadLetters", func(w *world) {

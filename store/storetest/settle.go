@@ -112,9 +112,9 @@ var settleCases = []testCase{
 		a.Settle[3].Verdict = done
 		w.advance(a)
 		want := []*store.AttemptRow{
-			{Number: 1, Run: run, Class: jobs.ClassPermanent, Exited: true, ExitCode: 65, Reason: "exit 65", Started: dawn.UTC(), Duration: 1500 * time.Millisecond, Output: results[0].Output},
-			{Number: 1, Run: run, Class: jobs.ClassPermanent, Signal: "SIGSEGV", Reason: "exit 65", Started: dawn.UTC(), Duration: time.Microsecond},
-			{Number: 1, Run: run, Class: jobs.ClassPermanent, Reason: "exit 65", Started: dawn.UTC()},
+			{Number: 1, Run: run, Claim: c.ID, Class: jobs.ClassPermanent, Exited: true, ExitCode: 65, Reason: "exit 65", Started: dawn.UTC(), Duration: 1500 * time.Millisecond, Output: results[0].Output},
+			{Number: 1, Run: run, Claim: c.ID, Class: jobs.ClassPermanent, Signal: "SIGSEGV", Reason: "exit 65", Started: dawn.UTC(), Duration: time.Microsecond},
+			{Number: 1, Run: run, Claim: c.ID, Class: jobs.ClassPermanent, Reason: "exit 65", Started: dawn.UTC()},
 		}
 		var got []*store.AttemptRow
 		for _, d := range must(w.db.DeadLetters(w.ctx, store.Selection{}))(w) {

@@ -87,8 +87,10 @@ var storyCases = []testCase{
 	{"Attempts", func(w *world) {
 		w.add("pos", "a")
 		run := w.register("r")
+		var claims []int64
 		for i, v := range []jobs.Verdict{retry(time.Second), deferral(time.Second), dead} {
 			s := w.start(run, w.claim(run, 1, "pos"))
+			claims = append(claims, s[0].Claim)
 			r := settlement(s[0], v)
 			r.Result.ExitCode, r.Result.Output = 70+i, jobs.Output{Head: []byte{byte(i)}, Tail: []byte("tail"), Omitted: int64(i)}
 			w.advance(store.Advance{Run: run, Settle: []store.Settlement{r}})
@@ -103,7 +105,7 @@ var storyCases = []testCase{
 		for i, class := range []jobs.Class{jobs.ClassRetry, jobs.ClassDefer, jobs.ClassPermanent} {
 			a := got.Attempts[i]
 			a.Reason = ""
-			want := store.AttemptRow{Number: i + 1, Run: run, Class: class, Exited: true, ExitCode: 70 + i, Started: dawn.UTC().Add(time.Duration(i) * time.Minute),
+			want := store.AttemptRow{Number: i + 1, Run: run, Claim: claims[i], Class: class, Exited: true, ExitCode: 70 + i, Started: dawn.UTC().Add(time.Duration(i) * time.Minute),
 				Duration: 1500 * time.Millisecond, Output: jobs.Output{Head: []byte{byte(i)}, Tail: []byte("tail"), Omitted: int64(i)}}
 			if diff := cmp.Diff(want, a); diff != "" {
 				w.t.Errorf("attempt (-want +got):\n%s", diff)

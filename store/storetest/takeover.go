@@ -110,10 +110,11 @@ var takeoverCases = []testCase{
 		w.start(r1, w.claim(r1, 1, "pos"))
 		w.takeOver(r1, r2)
 		w.clock.Move(time.Second)
-		w.noError(w.db.SettleOrphan(w.ctx, r2, w.orphan(r2), crashDead))
+		o := w.orphan(r2)
+		w.noError(w.db.SettleOrphan(w.ctx, r2, o, crashDead))
 		d := must(w.db.DeadLetters(w.ctx, store.Selection{Class: jobs.ClassCrash}))(w)
 		equal(w, len(d), 1, "dead letters of class crash")
-		want := &store.AttemptRow{Number: 1, Run: r1, Class: jobs.ClassCrash, Reason: crashDead.Reason, Started: dawn.UTC(), Duration: time.Second}
+		want := &store.AttemptRow{Number: 1, Run: r1, Claim: o.Claim, Class: jobs.ClassCrash, Reason: crashDead.Reason, Started: dawn.UTC(), Duration: time.Second}
 		if diff := cmp.Diff(want, d[0].Last); diff != "" {
 			w.t.Errorf("attempt (-want +got):\n%s", diff)
 		}
