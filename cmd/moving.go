@@ -70,17 +70,17 @@ func (mv moving) run(ctx context.Context, a *app, doing report.Moving) (err erro
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	ids, err := mv.snapshot(ctx, db)
-	if err != nil {
-		return err
-	}
 	moved, moveErr := store.Moved{}, error(nil)
 	if mv.dryRun {
-		moved, moveErr = mv.rehearse(ctx, db, ids)
+		moved, moveErr = mv.rehearse(ctx, db)
 	} else {
+		ids, err := mv.snapshot(ctx, db)
+		if err != nil {
+			return err
+		}
 		moved, moveErr = mv.move(ctx, db, ids)
 	}
-	doing.DryRun, doing.Matched = mv.dryRun, len(ids)
+	doing.DryRun = mv.dryRun
 	r := report.NewMoved(doing, moved)
 	if a.out.json {
 		if err := a.out.document(r); err != nil {
@@ -90,7 +90,9 @@ func (mv moving) run(ctx context.Context, a *app, doing report.Moving) (err erro
 	for _, line := range r.Lines() {
 		a.out.must("%s", line)
 	}
-	a.out.summary("%s", r.Summary())
+	for _, line := range r.Summary() {
+		a.out.summary("%s", line)
+	}
 	switch {
 	case moveErr != nil:
 		return withHint(moveErr, "what was moved stays moved; the same command again goes on")
@@ -113,12 +115,20 @@ func (mv moving) snapshot(ctx context.Context, db *sqlite.DB) ([]int64, error) {
 }
 
 // rehearse says what move would do. Only IDs that were given can be refused:
-// the others were selected because they can be moved.
-func (mv moving) rehearse(ctx context.Context, db *sqlite.DB, ids []int64) (store.Moved, error) {
-	if mv.sel.IDs == nil {
-		return store.Moved{Moved: len(ids)}, nil
+// the others were selected because they can be moved, and are only counted.
+func (mv moving) rehearse(ctx context.Context, db *sqlite.DB) (moved store.Moved, err error) {
+	if mv.sel.IDs != nil {
+		ids, err := mv.snapshot(ctx, db)
+		if err != nil {
+			return moved, err
+		}
+		return mv.move(ctx, sqlite.Rehearsal{DB: db}, ids)
 	}
-	return mv.move(ctx, sqlite.Rehearsal{DB: db}, ids)
+	moved.From, err = db.CountSelected(ctx, mv.sel)
+	for _, from := range moved.From {
+		moved.Moved += from.Items
+	}
+	return moved, err
 }
 
 // oneOf says "dead, ready or delayed".

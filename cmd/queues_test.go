@@ -165,7 +165,7 @@ func TestQueues_Zones(t *testing.T) {
 		if r := in(zone, "", "dlq", "list", "--since", "10m"); !strings.Contains(r.stdout, "\tnow\t") {
 			t.Errorf("in %s: %s", zone, r)
 		}
-		if r := in(zone, "", "requeue", "--all", "--since", "10m", "--dry-run"); r.stdout != "dry run: requeued 1\n" {
+		if r := in(zone, "", "requeue", "--all", "--since", "10m", "--dry-run"); r.stdout != "dry run: requeued 1\n  j: 1 dead\n" {
 			t.Errorf("in %s: %s", zone, r)
 		}
 	}

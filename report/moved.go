@@ -8,21 +8,28 @@ import (
 
 // Moving says what a person asked for.
 type Moving struct {
-	Word    string // "requeued", "dropped"
-	From    string // the states that were meant, for a sentence
-	Matched int    // items that were meant
-	DryRun  bool
+	Word   string // "requeued", "dropped"
+	From   string // the states that were meant, for a sentence
+	DryRun bool
 }
 
 // Moved is what requeue or drop did: the document of their --json.
 type Moved struct {
-	SchemaVersion int       `json:"schema_version"`
-	Action        string    `json:"action"` // "requeued" or "dropped"
-	DryRun        bool      `json:"dry_run"`
-	Moved         int       `json:"moved"`
-	Refused       int       `json:"refused"`
-	Refusals      []Refusal `json:"refusals"`
+	SchemaVersion int         `json:"schema_version"`
+	Action        string      `json:"action"` // "requeued" or "dropped"
+	DryRun        bool        `json:"dry_run"`
+	Moved         int         `json:"moved"`
+	From          []MovedFrom `json:"from"` // what they were: its sum is moved
+	Refused       int         `json:"refused"`
+	Refusals      []Refusal   `json:"refusals"`
 	moving        Moving
+}
+
+// MovedFrom is how many of the moved items of one job were in one state.
+type MovedFrom struct {
+	Job   string `json:"job"`
+	State string `json:"state"`
+	Items int    `json:"items"`
 }
 
 // Refusal is one item that is as it was.
@@ -33,7 +40,11 @@ type Refusal struct {
 
 // NewMoved renders what became of the items.
 func NewMoved(m Moving, moved store.Moved) Moved {
-	out := Moved{SchemaVersion: SchemaVersion, Action: m.Word, DryRun: m.DryRun, Moved: moved.Moved, Refused: len(moved.Refused), Refusals: []Refusal{}, moving: m}
+	out := Moved{SchemaVersion: SchemaVersion, Action: m.Word, DryRun: m.DryRun, Moved: moved.Moved, From: []MovedFrom{},
+		Refused: len(moved.Refused), Refusals: []Refusal{}, moving: m}
+	for _, f := range moved.From {
+		out.From = append(out.From, MovedFrom{f.Job, f.State.String(), f.Items})
+	}
 	for _, r := range moved.Refused {
 		out.Refusals = append(out.Refusals, Refusal{ID: r.ID, Reason: escapeInvalid(r.Reason)})
 	}
@@ -52,17 +63,22 @@ func (m Moved) Lines() []string {
 	return lines
 }
 
-// Summary is one line for people and logs.
-func (m Moved) Summary() string {
+// Summary is one line for people and logs. That of a dry run is followed by a
+// line for each job and state, as nothing else says what is about to move.
+func (m Moved) Summary() []string {
 	s := fmt.Sprintf("%s %d", m.Action, m.Moved)
 	if m.Refused > 0 {
 		s += fmt.Sprintf(", refused %d", m.Refused)
 	}
-	if m.moving.Matched == 0 {
+	if m.Moved+m.Refused == 0 {
 		s += ": no item matches that is " + m.moving.From
 	}
-	if m.DryRun {
-		s = "dry run: " + s
+	if !m.DryRun {
+		return []string{s}
 	}
-	return s
+	lines := []string{"dry run: " + s}
+	for _, f := range m.From {
+		lines = append(lines, fmt.Sprintf("  %s: %d %s", f.Job, f.Items, f.State))
+	}
+	return lines
 }
