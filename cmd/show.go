@@ -3,15 +3,12 @@ package cmd
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"batchq/jobs"
-	"batchq/jobs/config"
 	"batchq/lease"
 	"batchq/report"
 	"batchq/store"
@@ -30,10 +27,18 @@ the head and the tail of its output. What can be done about it stands beside it.
 An item is named by its job and its key, and by --scope where the key is in
 several, or by the ID that a list printed. A dropped item has its ID alone.
 
+Flags select items, as everywhere. Where exactly one matches, it is its story
+that is shown; several are listed, the oldest first: on a terminal as a table, in
+a pipe the same columns separated by tabs, without titles:
+
+  ID  JOB  SCOPE  KEY  STATE  SINCE/DUE  ATTEMPTS  REASON
+
 It only looks: it changes nothing, and migrates no older database.`,
 		Example: `  batchq show 1042
   batchq show settlement C-1006 --scope @today
   batchq show pos -- -17
+  batchq show --state running
+  batchq show --job pos --class timeout --since 24h
   batchq show 1042 --json | jq -r '.why[].code'`,
 		RunE: func(c *cobra.Command, args []string) error {
 			return runShow(c.Context(), a, o, args)
@@ -42,56 +47,43 @@ It only looks: it changes nothing, and migrates no older database.`,
 	}
 	o.register(c.Flags())
 	setExits(c, exits{
-		exitOK:     "the item was shown",
+		exitOK:     "the item was shown, or the items that match were listed",
 		exitFailed: "", exitUsage: "the command line makes no sense, or the key is in several scopes",
-		exitPart:   "there is no such item",
+		exitPart:   "there is no such item, or none that matches",
 		exitConfig: "the configuration is broken, or there is no database there",
 	})
 	return c
 }
 
 type showOptions struct {
-	flags *pflag.FlagSet
-	scope string
+	selectionFlags
+	limit int
 }
 
 func (o *showOptions) register(f *pflag.FlagSet) {
-	o.flags = f
-	f.StringVar(&o.scope, "scope", "", "the key of this `SCOPE`; @today, @yesterday and @hour are expanded")
+	o.selectionFlags.register(f, "`STATE` of the items: ready, delayed, claimed, running, done, dead or dropped")
+	f.IntVar(&o.limit, "limit", tableRows, "where several match, list at most `N`, the oldest first")
 }
 
-// naming is what the arguments mean. A KEY is taken as the bytes that it is.
-func (o *showOptions) naming(a *app, args []string) (n store.Naming, err error) {
-	switch len(args) {
-	case 1:
-		if o.flags.Changed("scope") {
-			return n, usagef("an ID names one item: leave out --scope")
-		}
-		ids, err := parseIDs(args)
-		if err != nil {
-			return n, withHint(err, "a key is named with its job: batchq show JOB KEY")
-		}
-		n.ID, n.Key = ids[0], []byte(args[0])
-		return n, nil
-	case 2:
-	default:
-		return n, withHint(usagef("show needs an ID, or a JOB and a KEY"), "batchq show --help shows how it is used")
+// wanted is what is to be shown: one that is named, or, without arguments, what
+// the flags select.
+func (o *showOptions) wanted(a *app, args []string) (n store.Naming, sel store.Selection, err error) {
+	if o.limit < 1 {
+		return n, sel, usagef("--limit: %d is not 1 or more", o.limit)
 	}
-	n.Job, n.Key = args[0], []byte(args[1])
-	if err := config.CheckName(n.Job); err != nil {
-		return n, usagef("JOB: %w", err)
+	if len(args) == 0 && o.given() {
+		sel, err = o.selection(nil, a.now())
+		sel.Limit = o.limit
+		return n, sel, err
 	}
-	if len(n.Key) == 0 {
-		return n, usagef("KEY: a key is never empty")
+	if n, err = o.naming("show", args, a.now()); err == nil && o.flags.Changed("limit") {
+		err = usagef("one item is shown whole: leave out --limit")
 	}
-	if n.Scope, err = scopeOf(o.flags, o.scope, a.now()); err != nil {
-		return n, err
-	}
-	return n, nil
+	return n, sel, err
 }
 
 func runShow(ctx context.Context, a *app, o *showOptions, args []string) (err error) {
-	n, err := o.naming(a, args)
+	n, sel, err := o.wanted(a, args)
 	if err != nil {
 		return err
 	}
@@ -104,21 +96,30 @@ func runShow(ctx context.Context, a *app, o *showOptions, args []string) (err er
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
+	if len(args) == 0 {
+		rows, more, err := a.matching(ctx, db, sel)
+		switch {
+		case err != nil:
+			return err
+		case len(rows) == 0:
+			return a.unmatched(ctx, db, sel, "item")
+		case len(rows)+more > 1:
+			return a.list(rows, more)
+		}
+		n.ID = rows[0].ID
+	}
 	told, err := db.Story(ctx, n)
 	switch {
 	case err != nil:
 		return err
 	case told.Story == nil && len(told.Bearers) > 0:
-		return a.several(n, told.Bearers)
+		return a.several("show", n, told.Bearers)
 	case told.Story == nil:
-		return a.nobody(n, told)
+		return a.nobody("show", n, told)
 	}
-	around, err := a.around(ctx, db, told.Story)
+	around, err := a.around(ctx, db, told.Story, broken)
 	if err != nil {
 		return err
-	}
-	if broken != nil {
-		around.NoJob = "the configuration is broken"
 	}
 	s := report.NewShow(told.Story, around, a.now())
 	if a.out.json {
@@ -127,59 +128,29 @@ func runShow(ctx context.Context, a *app, o *showOptions, args []string) (err er
 	return a.out.result(func(w io.Writer) error { return s.WriteText(w, a.out.stdout.width()) })
 }
 
-// several is a key that is in more than one scope: the newest are named.
-func (a *app) several(n store.Naming, bearers []store.ItemRow) error {
-	for _, line := range report.Bearers(bearers) {
-		a.out.must("%s", line)
-	}
-	err := usagef("job %s has this key in %d scopes", n.Job, len(bearers))
-	return withHint(err, "name one by its ID, as in %s show %d, or add --scope", a.self(), bearers[0].ID)
-}
-
-// nobody is a name that no item bears. The status is that of requeue and drop
-// for an ID that is none.
-func (a *app) nobody(n store.Naming, told store.Told) error {
-	books := told.Job
+// list shows several items, a line each.
+func (a *app) list(rows []store.ItemRow, more int) (err error) {
+	list := report.NewItems(rows, more, a.now())
 	switch {
-	case n.ID != 0:
-		err := exitWith(exitPart, fmt.Errorf("no item has the id %d", n.ID))
-		return withHint(err, "a key is named with its job: %s", a.asKey(n, told.KeyOf))
-	case books.Enqueued == 0:
-		return withHint(exitWith(exitPart, fmt.Errorf("job %s has never had an item", n.Job)), "%s stats lists the jobs", a.self())
+	case a.out.json:
+		return a.out.document(list.Document())
+	case a.out.stdout.terminal:
+		err = a.out.result(func(w io.Writer) error { return list.WriteTable(w, a.out.stdout.width()) })
+	default:
+		err = a.out.result(list.WriteTabs)
 	}
-	where := ""
-	if n.Scope != nil {
-		where = fmt.Sprintf(" in the scope %q", *n.Scope)
+	if more > 0 {
+		// Also with -q: in a pipe nothing else says that the list is cut.
+		a.out.must("and %d more: --limit %d shows them all", more, len(rows)+more)
 	}
-	err := exitWith(exitPart, fmt.Errorf("no item of job %s has the key %s%s", n.Job, report.Short(string(n.Key), keyTold), where))
-	switch {
-	case books.Dropped > 0:
-		return withHint(err, "an item that was dropped is shown by its ID alone")
-	case books.Pruned > 0:
-		return withHint(err, "%s of this job were pruned, and nothing of them is kept", count(books.Pruned, "item"))
-	}
+	a.out.note("to see one: %s show %d", a.self(), rows[0].ID)
 	return err
 }
 
-// keyTold is how much of a key an error repeats.
-const keyTold = 80
-
-// asKey is what to type for an ID that is none, if it was meant as a key: with
-// the jobs that have an item of this key, unless they are many.
-func (a *app) asKey(n store.Naming, keyOf []string) string {
-	if len(keyOf) == 0 || len(keyOf) == store.KeyOfMost {
-		keyOf = []string{"JOB"}
-	}
-	var lines []string
-	for _, job := range keyOf {
-		lines = append(lines, fmt.Sprintf("%s show %s %s", a.self(), job, n.Key))
-	}
-	return strings.Join(lines, ", or ")
-}
-
 // around is what the story of an item needs beside it: the configuration,
-// which runs live, and what is left of a dead one.
-func (a *app) around(ctx context.Context, db *sqlite.DB, s *store.Story) (out report.Around, err error) {
+// which runs live, and what is left of a dead one. broken is what is wrong with
+// the file that the story does without.
+func (a *app) around(ctx context.Context, db *sqlite.DB, s *store.Story, broken error) (out report.Around, err error) {
 	cfg, err := a.config()
 	if err != nil {
 		return out, err
@@ -189,7 +160,10 @@ func (a *app) around(ctx context.Context, db *sqlite.DB, s *store.Story) (out re
 	if s.Grip != nil {
 		out.Elsewhere = elsewhere([]store.RunInfo{s.Grip.Run})
 	}
-	if cfg.Path != "" {
+	switch {
+	case broken != nil:
+		out.NoJob = "the configuration is broken"
+	case cfg.Path != "":
 		out.NoJob = cfg.Path + " does not name it"
 	}
 	if g := s.Grip; g != nil && g.Orphan != nil && s.Item.State == jobs.Running {

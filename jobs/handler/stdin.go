@@ -17,7 +17,7 @@ import (
 // The caller closes it unless it is r.null.
 func (r *Runner) stdin(a *Attempt) (*os.File, error) {
 	payload := a.Item.Payload
-	if len(payload) == 0 || a.Spec.Handler.Stdin == jobs.StdinNone {
+	if !readsPayload(a) {
 		return r.null, nil
 	}
 	f, err := memfd()
@@ -36,6 +36,11 @@ func (r *Runner) stdin(a *Attempt) (*os.File, error) {
 		return nil, err
 	}
 	return f, nil
+}
+
+// readsPayload says whether the command has something to read.
+func readsPayload(a *Attempt) bool {
+	return len(a.Item.Payload) > 0 && a.Spec.Handler.Stdin != jobs.StdinNone
 }
 
 // withoutSeal: this kernel (before 6.3) doesn't know MFD_NOEXEC_SEAL. Where it
