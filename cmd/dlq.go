@@ -7,9 +7,11 @@ func newDLQ(a *app) *cobra.Command {
 		Use:   "dlq",
 		Short: "Look at the dead-letter list: items set aside for a person",
 		Example: `  batchq dlq list
-  batchq dlq list --job pos --since yesterday`,
+  batchq dlq list --job pos --since yesterday
+  batchq dlq show 1042`,
 	}
 	group(c, exits{exitOK: "help was shown", exitUsage: ""})
 	c.AddCommand(newDLQList(a))
+	c.AddCommand(newDLQShow(a))
 	return c
 }

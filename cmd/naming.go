@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"batchq/jobs"
 	"batchq/jobs/config"
 	"batchq/report"
 	"batchq/store"
@@ -138,6 +137,3 @@ func (a *app) matching(ctx context.Context, db *sqlite.DB, sel store.Selection) 
 	more, err = moreThan(ctx, db, sel, len(rows))
 	return rows, more, err
 }
-
-// deadOnly is the selection of what dlq commands are about.
-var deadOnly = []jobs.State{jobs.Dead}

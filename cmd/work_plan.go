@@ -384,15 +384,6 @@ func declaredCommand(s *jobs.Spec) string {
 	return shellLine(argv)
 }
 
-// shellLine is an argv as a person would type it.
-func shellLine(argv []string) string {
-	words := make([]string, len(argv))
-	for i, w := range argv {
-		words[i] = shellWord(w)
-	}
-	return strings.Join(words, " ")
-}
-
 // makeLogDir makes the directory for whole outputs, private to its owner:
 // what commands print may be anybody's secret.
 func makeLogDir(dir string) (string, error) {

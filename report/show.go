@@ -48,6 +48,7 @@ type Show struct {
 
 	story *store.Story
 	now   time.Time
+	self  string // how a person calls this program
 }
 
 // Why is one reason for an item's being where it is.
@@ -156,7 +157,7 @@ func NewShow(s *store.Story, a Around, now time.Time) Show {
 		Added: timestamp(it.Created), Due: timestamp(it.Due), Started: maybe(it.Started), Finished: maybe(it.Finished),
 		Attempts: it.Attempt, Failures: it.Failures, Crashes: it.Crashes, Defers: it.Defers,
 		IdempotencyKey: s.IdempotencyKey, Class: string(it.Class), Reason: escapeInvalid(it.Reason),
-		HeldBy: heldBy(s, a), History: history(s), story: s, now: now}
+		HeldBy: heldBy(s, a), History: history(s), story: s, now: now, self: a.Self}
 	if spec := a.spec(s); spec != nil {
 		p := &spec.Policy
 		out.MaxAttempts, out.MaxCrashes, out.DeferCap = &p.MaxAttempts, &p.MaxCrashes, &p.DeferCap
