@@ -43,10 +43,12 @@ type Story struct {
 	// Attempts are those that did not succeed, the oldest first. One that
 	// succeeded has left its times on Item.
 	Attempts []AttemptRow
-	// Spec is how the run that holds it works its job; where none does, how the
-	// job was worked last; nil: never, or it can't be read.
-	Spec *jobs.Spec
-	Lane string // in which its job was worked last; "" when never
+	// Spec is how the run that holds it works its job, or for one that is dead how
+	// the run of its last attempt did; where none does or that is not kept, how
+	// the job was worked last; nil: never, or it can't be read.
+	Spec    *jobs.Spec
+	SpecRun int64  // the run whose Spec it is; 0: how the job was worked last
+	Lane    string // in which its job was worked last; "" when never
 
 	Grip *Grip // of one that is claimed or running; nil for all others
 	Line *Line // of one that waits for a run: ready or delayed; nil for all others

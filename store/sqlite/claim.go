@@ -333,7 +333,9 @@ func (t *tx) served(c store.ClaimRequest, s *jobs.Spec, claim int64) error {
 	if err := t.exec("UPDATE job SET served = ?, lane = ? WHERE id = ?", claim, c.Lane, job); err != nil {
 		return err
 	}
-	text, err := json.Marshal(s)
+	kept := *s
+	kept.Handler.Env = nil // may be secrets, and neither a rescuer nor show needs them
+	text, err := json.Marshal(kept)
 	if err != nil {
 		return err
 	}

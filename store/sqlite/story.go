@@ -210,18 +210,21 @@ func (t *telling) orphan() (*store.Orphan, error) {
 	return found, err
 }
 
-// spec is how its job is worked, by the run that started or holds it.
+// spec is how its job is worked, by the run that started or holds it, or that
+// has made its last attempt.
 func (t *telling) spec() error {
 	var run int64
-	if g := t.out.Grip; g != nil {
+	switch g, n := t.out.Grip, len(t.out.Attempts); {
+	case g != nil && g.Orphan != nil:
+		run = g.Orphan.Owner.ID
+	case g != nil:
 		run = g.Run.ID
-		if g.Orphan != nil {
-			run = g.Orphan.Owner.ID
-		}
+	case t.out.Item.State == jobs.Dead && n > 0:
+		run = t.out.Attempts[n-1].Run
 	}
 	var text string
-	err := t.row("SELECT coalesce((SELECT spec FROM policy WHERE run = ?1 AND job = ?2), spec), lane FROM job WHERE id = ?2",
-		[]any{run, t.job}, &text, &t.out.Lane)
+	err := t.row(`SELECT coalesce(p.spec, j.spec), j.lane, coalesce(p.run, 0) FROM job j LEFT JOIN policy p ON p.run = ?1 AND p.job = j.id
+		WHERE j.id = ?2`, []any{run, t.job}, &text, &t.out.Lane, &t.out.SpecRun)
 	if err != nil || text == "" {
 		return err
 	}

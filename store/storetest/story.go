@@ -156,6 +156,39 @@ var storyCases = []testCase{
 		equal(w, w.story(w.item("b").ID).Spec.Policy.Timeout, time.Hour, "timeout under the other run")
 		equal(w, w.story(w.item("c").ID).Spec.Policy.Timeout, time.Hour, "timeout of one that nobody holds")
 	}},
+	{"WorkedBy", func(w *world) {
+		// What is dead was worked as the run of its last attempt worked it.
+		s := w.spec("pos")
+		w.add("pos", "a", "b")
+		r1, r2 := w.register("r1"), w.register("r2")
+		s.Policy.Timeout = 5 * time.Minute
+		w.settle(r1, dead, w.start(r1, w.claim(r1, 1, "pos"))...)
+		s.Policy.Timeout = time.Hour
+		w.settle(r2, done, w.start(r2, w.claim(r2, 1, "pos"))...)
+		for _, c := range []struct {
+			key  string
+			run  int64
+			want time.Duration
+		}{{"a", r1, 5 * time.Minute}, {"b", 0, time.Hour}} {
+			got := w.story(w.item(c.key).ID)
+			equal(w, got.Spec.Policy.Timeout, c.want, "timeout of %s", c.key)
+			equal(w, got.SpecRun, c.run, "run of the spec of %s", c.key)
+		}
+	}},
+	{"NoVariables", func(w *world) {
+		// What a job's env sets may be secrets: it is not kept, and its spec is
+		// otherwise what it was.
+		s := w.spec("pos")
+		s.Handler = jobs.Handler{Command: []string{"./pos.sh", "\xff{key}"}, Dir: "/srv", Env: map[string]string{"TOKEN": "secret"}}
+		w.add("pos", "a")
+		w.claim(w.register("r"), 1, "pos")
+		equal(w, s.Handler.Env["TOKEN"], "secret", "the run's own variable")
+		want := *s
+		want.Handler.Env = nil
+		if diff := cmp.Diff(&want, w.story(1).Spec); diff != "" {
+			w.t.Errorf("spec (-want +got):\n%s", diff)
+		}
+	}},
 	{"LeftBehind", func(w *world) {
 		w.spec("pos").Policy.Timeout = 5 * time.Minute
 		w.add("pos", "a")
