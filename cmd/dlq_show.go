@@ -157,7 +157,7 @@ func (a *app) showDead(ctx context.Context, db *sqlite.DB, s *store.Story, paylo
 	if err != nil {
 		return err
 	}
-	again, err := a.repetition(s, around, payload)
+	again, err := a.repetition(s, around, payload, broken)
 	if err != nil {
 		return err
 	}
@@ -173,14 +173,15 @@ func (a *app) showDead(ctx context.Context, db *sqlite.DB, s *store.Story, paylo
 }
 
 // repetition is how an item's last attempt can be done again by hand. The job
-// is as a file declares it now, else as it was worked last.
-func (a *app) repetition(s *store.Story, around report.Around, payload []byte) (out report.Repetition, err error) {
+// is as a file declares it now, else as the run of that attempt worked it, or as
+// it was worked last.
+func (a *app) repetition(s *store.Story, around report.Around, payload []byte, broken error) (out report.Repetition, err error) {
 	spec := around.Declared
 	switch {
 	case spec != nil:
 		out.From = report.FromFile
 		if last := s.Spec; last != nil && hasCommand(last) && differs(last, spec) {
-			out.Otherwise = fmt.Sprintf("%s (%s)", declaredCommand(last), last.Source)
+			out.Otherwise, out.OtherwiseBy, out.Run = declaredCommand(last), last.Source, s.SpecRun
 		}
 	case s.Spec != nil && hasCommand(s.Spec):
 		cfg, err := a.config()
@@ -188,10 +189,10 @@ func (a *app) repetition(s *store.Story, around report.Around, payload []byte) (
 			return out, err
 		}
 		stored := *s.Spec
-		if stored.Handler.Env == nil { // it is never stored
-			stored.Handler.Env = cfg.Base(stored.Name).Handler.Env
-		}
-		spec, out.From, out.NoFile = &stored, report.FromLastWork, around.NoJob
+		// What env sets is not on record. A command line has it from [defaults].
+		stored.Handler.Env = cfg.Base(stored.Name).Handler.Env
+		out.Run = s.SpecRun
+		spec, out.From, out.NoFile, out.NoEnv = &stored, report.FromLastWork, around.NoJob, broken != nil || stored.Source != commandLine
 	default:
 		out.Missing = fmt.Sprintf("how job %s runs is not known: %s, and nothing is on record of how it was worked", s.Item.Job, around.NoJob)
 		return out, nil

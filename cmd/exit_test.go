@@ -53,7 +53,8 @@ func TestCodeOf(t *testing.T) {
 }
 
 func TestShellWord(t *testing.T) {
-	for in, want := range map[string]string{"a/b.db": "a/b.db", "": "''", "a b": "'a b'", "it's": `'it'\''s'`, "$(x)": "'$(x)'"} {
+	for in, want := range map[string]string{"a/b.db": "a/b.db", "": "''", "a b": "'a b'", "it's": `'it'\''s'`, "$(x)": "'$(x)'",
+		"a\x1b%é!": `"$(printf 'a\033%%é\041')"`, "-\xff": `"$(printf '\055\377')"`, "a\n": "a'\n'"} {
 		if got := shellWord(in); got != want {
 			t.Errorf("shellWord(%q) = %s, want %s", in, got, want)
 		}

@@ -1,9 +1,12 @@
 package cmd
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"batchq/report"
 )
 
 // FuzzParseTime: what is taken for a time is one that JSON can say (RFC 3339,
@@ -39,7 +42,7 @@ func FuzzParseTime(f *testing.F) {
 // FuzzShellLine: a command line that a message suggests or a dry run shows is
 // read by a shell as the same words, and nothing in them is acted on.
 func FuzzShellLine(f *testing.F) {
-	for _, s := range []string{"", "a b", "$(touch owned)", "`touch owned`", "a'b'c", "-rf", "~root", "x=1", "\n\r\x1b", "!!", "{a,b}", "#", "\xff", "\\"} {
+	for _, s := range []string{"", "a b", "$(touch owned)", "`touch owned`", "a'b'c", "-rf", "~root", "x=1", "\n\r\x1b", "!!", "{a,b}", "#", "\xff", "\\", "-\x01", "%\x7f'!\"", "a\n", "\x1b\n\n", "é\u202e"} {
 		f.Add("cmd", s)
 	}
 	f.Fuzz(func(t *testing.T, first, second string) {
@@ -47,6 +50,9 @@ func FuzzShellLine(f *testing.F) {
 		words, ok := shellWords(line)
 		if !ok || len(words) != 2 || words[0] != first || words[1] != second {
 			t.Fatalf("%q and %q are written as %s, which a shell reads as %q, %v", first, second, line, words, ok)
+		}
+		if flat := strings.ReplaceAll(line, "'\n'", ""); report.Safe(flat) != flat {
+			t.Fatalf("%q and %q are written as %q, which a terminal would act on", first, second, line)
 		}
 	})
 }
@@ -57,6 +63,11 @@ func shellWords(line string) (words []string, ok bool) {
 	var b strings.Builder
 	inWord, quoted := false, false
 	for i := 0; i < len(line); i++ {
+		if text, length, ok := printfWord(line[i:]); ok && !quoted {
+			b.WriteString(text)
+			i, inWord = i+length-1, true
+			continue
+		}
 		switch c := line[i]; {
 		case c == '\'':
 			quoted, inWord = !quoted, true
@@ -81,4 +92,36 @@ func shellWords(line string) (words []string, ok bool) {
 		words = append(words, b.String())
 	}
 	return words, !quoted
+}
+
+// printfWord is what "$(printf 'FORMAT')" at the start of line gives, and how
+// long it is: POSIX's printf with octal escapes and %%, less the newlines at its
+// end. It is false for everything else, and for a FORMAT with anything that a
+// shell or printf could take for more.
+func printfWord(line string) (text string, length int, ok bool) {
+	const begin, end = `"$(printf '`, `')"`
+	format, rest, closed := strings.Cut(strings.TrimPrefix(line, begin), end)
+	if !strings.HasPrefix(line, begin) || !closed || strings.HasPrefix(format, "-") || strings.ContainsAny(format, "'\"`$!") {
+		return "", 0, false
+	}
+	var b strings.Builder
+	for i := 0; i < len(format); i++ {
+		switch c := format[i]; c {
+		case '%':
+			if i++; i == len(format) || format[i] != '%' {
+				return "", 0, false
+			}
+			b.WriteByte('%')
+		case '\\':
+			n, err := strconv.ParseUint(format[i+1:min(i+4, len(format))], 8, 8)
+			if err != nil {
+				return "", 0, false
+			}
+			b.WriteByte(byte(n))
+			i += 3
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return strings.TrimRight(b.String(), "\n"), len(line) - len(rest), true
 }

@@ -217,7 +217,8 @@ func TestSafety_Terminal(t *testing.T) {
 	look(78, "", "work", "j", "--", "./"+control, control)
 	look(0, "", "work", "j", "--dry-run", "--", "echo", control, "{}")
 	look(3, "", "enqueue", "j", "--item", control, "--scope", control)
-	for _, args := range [][]string{{"dlq", "list"}, {"stats"}, {"runs", "list"}, {"doctor"}, {"requeue", "--error", control, "--all", "--dry-run"}, {"dlq", "list", "--json"}, {"stats", "--json"}, {"runs", "list", "--json"}} {
+	for _, args := range [][]string{{"dlq", "list"}, {"stats"}, {"runs", "list"}, {"doctor"}, {"show", "--job", "j"}, {"show", "--job", "j", "--json"}, {"dlq", "show", "1"}, {"dlq", "show", "1", "--json"},
+		{"requeue", "--error", control, "--all", "--dry-run"}, {"dlq", "list", "--json"}, {"stats", "--json"}, {"runs", "list", "--json"}} {
 		if r := s.batchq("", args...); r.code != 0 && r.code != 2 {
 			t.Errorf("%v: %s", args, r)
 		} else {
@@ -241,7 +242,8 @@ func TestSafety_Terminal(t *testing.T) {
 }
 
 // What a job's environment holds in batchq.toml is nobody's to read: no command
-// prints it, also when the file is broken right there.
+// prints it, also when the file is broken right there, and the database does
+// not have it. Only who asks dlq show for the whole command is told.
 func TestSafety_Secrets(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -262,8 +264,18 @@ func TestSafety_Secrets(t *testing.T) {
 	}
 	silent(3, "work", "-v", "j")
 	silent(78, "work", "-v", "broken")
-	for _, args := range [][]string{{"stats"}, {"stats", "--json"}, {"dlq", "list"}, {"dlq", "list", "--json"}, {"runs", "list"}, {"runs", "list", "--json"}, {"doctor", "-v"}, {"doctor", "--json"}} {
+	for _, args := range [][]string{{"stats"}, {"stats", "--json"}, {"dlq", "list"}, {"dlq", "list", "--json"}, {"runs", "list"}, {"runs", "list", "--json"}, {"doctor", "-v"}, {"doctor", "--json"}, {"show", "1"}, {"show", "--job", "j", "--json"}} {
 		silent(0, args...)
+	}
+	if r := s.want(0, "dlq", "show", "1"); !strings.Contains(r.stdout, "TOKEN="+secret) {
+		t.Errorf("the command can't be reproduced: %s", r)
+	}
+	files, err := filepath.Glob(filepath.Join(s.dir, "q.db*"))
+	s.must(err)
+	for _, path := range files {
+		if data, err := os.ReadFile(path); err != nil || strings.Contains(string(data), secret) {
+			t.Errorf("%s holds it (%v)", path, err)
+		}
 	}
 	for _, env := range []string{
 		"env = \"" + secret + "\"", "env = [\"" + secret + "\"]", "env = { TOKEN = [\"" + secret + "\"] }", "env = { TOKEN = \"" + secret + "\\u0000\" }",

@@ -166,9 +166,12 @@ func (o *workOptions) ofTheMoment(cfg *config.Config) (*jobs.Spec, error) {
 	}
 	s.Handler = jobs.Handler{Command: o.command, AppendValue: !handler.HasPlaceholder(o.command), Dir: dir,
 		Env: s.Handler.Env, Stdin: s.Handler.Stdin}
-	s.Source = "the command line"
+	s.Source = commandLine
 	return s, nil
 }
+
+// commandLine is the source of a job whose command is given for the moment.
+const commandLine = "the command line"
 
 // warnBraces points out an argument that looks like a placeholder and is none.
 func (a *app) warnBraces(s *jobs.Spec) {

@@ -13,7 +13,7 @@ import (
 // Where what is executed is known from.
 const (
 	FromFile     = "file"      // batchq.toml declares the job
-	FromLastWork = "last work" // as its job was worked last
+	FromLastWork = "last work" // as the run of the attempt worked the job, or, where that is not kept, who worked it last
 )
 
 // Repetition is how an item's last attempt can be done again by hand.
@@ -21,12 +21,15 @@ type Repetition struct {
 	From   string // "" where nothing is known
 	Source string // where the job was declared: "batchq.toml:12", "the command line"
 	NoFile string // with FromLastWork: why no file is it
-	// Otherwise is how the job was worked last, where that is another command
-	// than the file's; "" when it is not.
-	Otherwise string
-	Missing   string        // why there is no Call; "" when there is one
-	Call      *handler.Call // nil: it can't be known
-	Shell     string        // the call for a POSIX shell
+	NoEnv  bool   // what env set there is not on record
+	Run    int64  // that worked the job so, or otherwise; 0: it is how it was worked last
+	// Otherwise is the command, placeholders and all, with which the job was
+	// worked, and OtherwiseBy who declared it, where that is not the file's; ""
+	// when it is.
+	Otherwise, OtherwiseBy string
+	Missing                string        // why there is no Call; "" when there is one
+	Call                   *handler.Call // nil: it can't be known
+	Shell                  string        // the call for a POSIX shell
 }
 
 // DeadItem is a dead item with all that a person needs to mend it: the document
@@ -43,7 +46,7 @@ type DeadItem struct {
 	Shell         string     `json:"shell"`                // all of that for a POSIX shell; "" when it is not known
 	From          string     `json:"from"`                 // "file", "last work", or "" when nothing is known
 	Source        string     `json:"source"`               // where the job was declared
-	Otherwise     string     `json:"otherwise"`            // how it was worked last, where that differs
+	Otherwise     string     `json:"otherwise"`            // the command with which it was worked, where that differs
 	Missing       string     `json:"missing"`              // why there is no command; "" when there is one
 	Next          []Hint     `json:"next"`
 
@@ -59,7 +62,7 @@ type Variable struct {
 
 // NewDeadItem renders a dead item; next are the commands to type about it.
 func NewDeadItem(s Show, again Repetition, next []Hint) DeadItem {
-	out := DeadItem{Show: s, Env: []Variable{}, Shell: again.Shell, From: again.From, Source: escapeInvalid(again.Source),
+	out := DeadItem{Show: s, Env: []Variable{}, Shell: escapeInvalid(again.Shell), From: again.From, Source: escapeInvalid(again.Source),
 		Otherwise: escapeInvalid(again.Otherwise), Missing: escapeInvalid(again.Missing), Next: next, again: again}
 	call := again.Call
 	if call == nil {
@@ -125,24 +128,37 @@ func (d DeadItem) WriteText(w io.Writer, width int) error {
 func (d DeadItem) repetition(b *screen) {
 	r := &d.again
 	if r.Call == nil {
-		b.fold("", "", "to reproduce it: "+r.Missing)
+		text := "to reproduce it: " + r.Missing
 		if r.From == "" {
-			b.fold("", "", "Declare the job in batchq.toml, or give its command when the item is ready again:")
+			text += ". Declare the job in batchq.toml, or give its command when the item is ready again:"
+		}
+		b.fold("", "", text)
+		if r.From == "" {
 			b.line(fmt.Sprintf("    %s work %s -- COMMAND {}", d.self, d.Job))
 		}
 		return
 	}
-	as := fmt.Sprintf("as %s declares job %s", r.Source, d.Job)
-	if r.From == FromLastWork {
-		as = fmt.Sprintf("as job %s was worked last, by %s (%s)", d.Job, r.Source, r.NoFile)
+	worked := fmt.Sprintf("job %s was worked last", d.Job)
+	if r.Run != 0 {
+		worked = fmt.Sprintf("run %d has worked job %s", r.Run, d.Job)
 	}
-	b.fold("", "", fmt.Sprintf("to reproduce attempt %d, %s. This does what the attempt did, with the same idempotency key:", d.Attempts, as))
+	const same = "It does what the attempt did, with the same idempotency key:"
+	switch {
+	case r.From == FromLastWork:
+		b.fold("", "", fmt.Sprintf("to reproduce attempt %d, as %s, by %s (%s). %s", d.Attempts, worked, r.Source, r.NoFile, same))
+	case r.Otherwise == "":
+		b.fold("", "", fmt.Sprintf("to reproduce attempt %d, as %s declares job %s. %s", d.Attempts, r.Source, d.Job, same))
+	default:
+		b.fold("", "", fmt.Sprintf("to do attempt %d again, as %s declares job %s now, with the same idempotency key. But %s with another command, by %s:",
+			d.Attempts, r.Source, d.Job, worked, r.OtherwiseBy))
+		b.line("    " + Safe(r.Otherwise))
+	}
 	b.line("")
 	for line := range strings.SplitSeq(r.Shell, "\n") {
 		b.line(Safe(line))
 	}
-	if r.Otherwise != "" {
+	if r.NoEnv {
 		b.line("")
-		b.fold("", "", "The job was worked last with another command: "+r.Otherwise)
+		b.fold("", "", "What env has set then is not on record, and missing above.")
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"batchq/jobs"
+	"batchq/jobs/handler"
 	"batchq/store"
 )
 
@@ -39,6 +40,11 @@ func FuzzScreens(f *testing.F) {
 		crashed := store.RunRow{RunInfo: info, Outcome: reason, Crashed: []store.CrashedItem{{Item: 7, Job: "j", Scope: scope, Key: key}}}
 
 		dead := NewDeadLetters([]store.ItemRow{row, row}, 0, now)
+		listed := NewItems([]store.ItemRow{row, row}, 0, now)
+		shown := NewShow(&store.Story{Path: word, Now: now, Item: row}, Around{Self: "batchq"}, now)
+		call := &handler.Call{Argv: []string{word, string(key)}, Vars: []string{"A=" + reason}, Dir: scope}
+		again := NewDeadItem(shown, Repetition{From: FromFile, Source: word, Call: call, Shell: string(key), Otherwise: reason, OtherwiseBy: word}, nil)
+		never := NewDeadItem(shown, Repetition{Missing: reason}, []Hint{{To: "look", Command: Safe(word)}})
 		runs := NewRuns([]store.RunRow{crashed, crashed}, nil, nil, false, now)
 		screen := NewStats(stats, Lanes{}, nil, now)
 		health := NewHealth(store.Health{Path: word, Integrity: []string{reason}, Faults: []string{scope}, Notes: []string{string(key)}}, nil, now)
@@ -55,6 +61,7 @@ func FuzzScreens(f *testing.F) {
 			cells int
 		}{
 			{func(b *bytes.Buffer) error { return dead.WriteTabs(b) }, 8},
+			{func(b *bytes.Buffer) error { return listed.WriteTabs(b) }, 8},
 			{func(b *bytes.Buffer) error { return runs.WriteTabs(b) }, 9},
 		} {
 			var b bytes.Buffer
@@ -71,6 +78,9 @@ func FuzzScreens(f *testing.F) {
 			lines int // 0: any number
 		}{
 			{func(b *bytes.Buffer) error { return dead.WriteTable(b, width) }, 3},
+			{func(b *bytes.Buffer) error { return listed.WriteTable(b, width) }, 3},
+			{func(b *bytes.Buffer) error { return again.WriteText(b, width) }, 0},
+			{func(b *bytes.Buffer) error { return never.WriteText(b, width) }, 0},
 			{func(b *bytes.Buffer) error { return runs.WriteTable(b, width) }, 0},
 			{func(b *bytes.Buffer) error { return screen.WriteText(b, width) }, 0},
 			{func(b *bytes.Buffer) error { return health.WriteText(b) }, 0},
@@ -84,7 +94,7 @@ func FuzzScreens(f *testing.F) {
 				t.Fatalf("%d lines wanted: %q", screen.lines, text)
 			}
 		}
-		for _, document := range []any{dead.Document(), runs, screen, health, planned, worked, moved, enqueued} {
+		for _, document := range []any{dead.Document(), listed.Document(), shown, again, never, runs, screen, health, planned, worked, moved, enqueued} {
 			var b bytes.Buffer
 			if err := WriteJSON(&b, document); err != nil {
 				t.Fatal(err)

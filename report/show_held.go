@@ -219,7 +219,8 @@ func (t *telling) dead() Why {
 	it := &t.Item
 	w := why(whyDead, "it was set aside at %s, %s ago (%s)%s", Moment(it.Finished, t.now), age(it.Finished, t.now), it.Class, because(it.Reason))
 	w.Since = maybe(it.Finished)
-	w.Hints = []Hint{t.hint("to try it again", "requeue %d", it.ID), t.hint("to take it out of the list", "drop %d", it.ID)}
+	w.Hints = []Hint{t.hint("to see what was executed", "dlq show %d", it.ID),
+		t.hint("to try it again", "requeue %d", it.ID), t.hint("to take it out of the list", "drop %d", it.ID)}
 	return w
 }
 

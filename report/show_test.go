@@ -273,7 +273,7 @@ func TestShow_Hints(t *testing.T) {
 		set   func(*shown)
 		want  []string
 	}{
-		{"Dead", jobs.Dead, func(*shown) {}, []string{"batchq --db x requeue 7", "batchq --db x drop 7"}},
+		{"Dead", jobs.Dead, func(*shown) {}, []string{"batchq --db x dlq show 7", "batchq --db x requeue 7", "batchq --db x drop 7"}},
 		{"LeftBehind", jobs.Running, func(s *shown) {
 			s.orphaned(Remains{Processes: []Process{{PID: 31, Name: "sh", Reason: "it is another user's"}}})
 		},
