@@ -239,11 +239,20 @@ var selectCases = []testCase{
 	}},
 	{"CountSelected", func(w *world) {
 		w.assorted()
+		// The limit takes the oldest, not those that died first.
+		w.add("old", "h")
+		w.add("new", "i")
+		run := w.register("r")
+		h := w.start(run, w.claim(run, 1, "old"))
+		w.settle(run, dead, w.start(run, w.claim(run, 1, "new"))...)
+		w.clock.Move(time.Second)
+		w.settle(run, dead, h...)
+		equal(w, must(w.db.CountSelected(w.ctx, store.Selection{Jobs: []string{"old", "new"}, States: []jobs.State{jobs.Dead}, Limit: 1}))(w)[0].Job, "old", "job of the oldest")
 		for _, c := range []struct {
 			s    store.Selection
 			want []store.JobState
 		}{
-			{store.Selection{}, []store.JobState{{Job: "other", State: jobs.Ready, Items: 1}, {Job: "pos", State: jobs.Ready, Items: 1}, {Job: "pos", State: jobs.Running, Items: 1}, {Job: "pos", State: jobs.Done, Items: 1}, {Job: "pos", State: jobs.Dead, Items: 2}, {Job: "pos", State: jobs.Dropped, Items: 1}}},
+			{store.Selection{Jobs: []string{"other", "pos"}}, []store.JobState{{Job: "other", State: jobs.Ready, Items: 1}, {Job: "pos", State: jobs.Ready, Items: 1}, {Job: "pos", State: jobs.Running, Items: 1}, {Job: "pos", State: jobs.Done, Items: 1}, {Job: "pos", State: jobs.Dead, Items: 2}, {Job: "pos", State: jobs.Dropped, Items: 1}}},
 			{store.Selection{States: []jobs.State{jobs.Dead, jobs.Ready}, Limit: 2}, []store.JobState{{Job: "pos", State: jobs.Ready, Items: 1}, {Job: "pos", State: jobs.Dead, Items: 1}}},
 			{store.Selection{Jobs: []string{"unknown"}}, nil},
 		} {
