@@ -28,8 +28,8 @@ An item is named by its job and its key, and by --scope where the key is in
 several, or by the ID that a list printed. A dropped item has its ID alone.
 
 Flags select items, as everywhere. Where exactly one matches, it is its story
-that is shown; several are listed, the oldest first: on a terminal as a table, in
-a pipe the same columns separated by tabs, without titles:
+that is shown; several are listed, the oldest first: on a terminal as a table,
+in a pipe the same columns separated by tabs, without titles:
 
   ID  JOB  SCOPE  KEY  STATE  SINCE/DUE  ATTEMPTS  REASON
 
