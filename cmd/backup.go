@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
@@ -86,7 +87,10 @@ func runBackup(ctx context.Context, a *app, file string) (err error) {
 	defer func() { err = errors.Join(err, db.Close()) }()
 	s := listen(ctx)
 	defer s.close()
-	copied, err := db.Backup(s.soft, file)
+	var pages, of atomic.Int64
+	stop := a.watch(func() report.Standing { return report.Working("page", pages.Load(), of.Load()) }, nil)
+	copied, err := db.Backup(s.soft, file, func(n, all int64) { pages.Store(n); of.Store(all) })
+	stop()
 	if sig := s.signal(); sig != 0 && err != nil {
 		return exitWith(signalExit(sig), fmt.Errorf("stopped by %s: no copy was made", signalName(sig)))
 	}

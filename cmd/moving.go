@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 
 	"github.com/spf13/pflag"
 
@@ -78,7 +79,10 @@ func (mv moving) run(ctx context.Context, a *app, doing report.Moving) (err erro
 		if err != nil {
 			return err
 		}
-		moved, moveErr = mv.move(ctx, db, ids)
+		counts := &counting{Operator: db}
+		stop := a.watch(func() report.Standing { return report.Working("item", counts.n.Load(), int64(len(ids))) }, nil)
+		moved, moveErr = mv.move(ctx, counts, ids)
+		stop()
 	}
 	doing.DryRun = mv.dryRun
 	r := report.NewMoved(doing, moved)
@@ -100,6 +104,22 @@ func (mv moving) run(ctx context.Context, a *app, doing report.Moving) (err erro
 		return exitWith(exitPart, nil)
 	}
 	return nil
+}
+
+// counting counts how many items have been gone through.
+type counting struct {
+	store.Operator
+	n atomic.Int64
+}
+
+func (c *counting) Requeue(ctx context.Context, ids []int64, from []jobs.State) (store.Moved, error) {
+	defer c.n.Add(int64(len(ids)))
+	return c.Operator.Requeue(ctx, ids, from)
+}
+
+func (c *counting) Drop(ctx context.Context, ids []int64) (store.Moved, error) {
+	defer c.n.Add(int64(len(ids)))
+	return c.Operator.Drop(ctx, ids)
 }
 
 // snapshot lists the items that are meant. IDs are taken as they stand: one

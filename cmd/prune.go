@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -143,7 +144,9 @@ func runPrune(ctx context.Context, a *app, o *pruneOptions, args []string) (err 
 	}
 	s := listen(ctx)
 	defer s.close()
-	all, err := pruneItems(s.soft, db, p)
+	var gone atomic.Int64
+	stop := a.watch(func() report.Standing { return report.Working("item", gone.Load(), 0) }, nil)
+	all, err := pruneItems(s.soft, db, p, &gone)
 	var runs *int
 	if withRuns {
 		runs = new(int)
@@ -151,6 +154,7 @@ func runPrune(ctx context.Context, a *app, o *pruneOptions, args []string) (err 
 			*runs, err = pruneRuns(s.soft, db, o.olderThan, o.dryRun)
 		}
 	}
+	stop()
 	stopped := s.signal() != 0 && err != nil
 	r := report.NewPruned(all, runs, o.olderThan, o.dryRun, stopped)
 	if a.out.json {
@@ -165,15 +169,16 @@ func runPrune(ctx context.Context, a *app, o *pruneOptions, args []string) (err 
 	return s.because(err)
 }
 
-// pruneItems goes through the items step by step. What it returns with an
-// error has gone.
-func pruneItems(ctx context.Context, db *sqlite.DB, p store.Prune) (all store.Pruned, err error) {
+// pruneItems goes through the items step by step, and counts in gone. What it
+// returns with an error has gone.
+func pruneItems(ctx context.Context, db *sqlite.DB, p store.Prune, gone *atomic.Int64) (all store.Pruned, err error) {
 	for {
 		step, err := db.Prune(ctx, p)
 		if err != nil {
 			return all, err
 		}
 		all.Done, all.Dropped = all.Done+step.Done, all.Dropped+step.Dropped
+		gone.Store(all.Done + all.Dropped)
 		if !step.More {
 			return all, nil
 		}

@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"os/exec"
 	"regexp"
@@ -186,6 +187,32 @@ func TestWatch_Enqueue(t *testing.T) {
 	}
 	if strings.Contains(v.written(), "%") || strings.Contains(v.written(), "eta") {
 		t.Errorf("%q", v.written())
+	}
+}
+
+// What a person moves has a bar, too.
+func TestWatch_Moving(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	s.enqueue("j", []string{"a", "b"})
+	for _, c := range []struct {
+		line []string
+		bar  string
+		end  string
+	}{
+		{[]string{"drop", "--job", "j"}, "0 of 2 items", "dropped 2"},
+		{[]string{"prune", "--older-than", "1ms"}, "0 items", "pruned"},
+	} {
+		db := s.other()
+		_, err := db.Exec("BEGIN IMMEDIATE")
+		s.must(err)
+		v := s.onTerminal(80, s.terminalCommand(c.line...))
+		v.shows(c.bar)
+		_, err = db.Exec("ROLLBACK")
+		s.must(errors.Join(err, db.Close()))
+		if got := strings.Join(v.endsWith(0), "\n"); !strings.Contains(got, c.end) || strings.Contains(got, c.bar+" ") {
+			t.Errorf("%v: %s", c.line, got)
+		}
 	}
 }
 

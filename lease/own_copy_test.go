@@ -20,7 +20,7 @@ func (b *bundle) copied() *bundle {
 	c := &bundle{T: b.T, dir: dir, path: filepath.Join(dir, "batchq.db"), clock: b.clock}
 	src, err := sqlite.Open(context.Background(), b.path, sqlite.Options{})
 	b.must(err)
-	_, err = src.Backup(context.Background(), c.path)
+	_, err = src.Backup(context.Background(), c.path, nil)
 	b.must(err)
 	b.must(src.Close())
 	c.db = c.open()

@@ -24,6 +24,12 @@ type Standing struct {
 	For      time.Duration // and how long
 }
 
+// Working is how far a command has come that does all of it by itself; total 0:
+// nobody knows.
+func Working(unit string, done, total int64) Standing {
+	return Standing{Unit: unit, Done: done, Total: total, Mine: done}
+}
+
 // Trouble is something that a person may want to look at, and how much of it.
 type Trouble struct {
 	N    int64

@@ -32,8 +32,9 @@ type Upkeep interface {
 	// every job there is.
 	SweepRuns(ctx context.Context, keep map[string]time.Duration) (runs int, err error)
 	// Backup writes a consistent copy to a file that is not there yet, checks it,
-	// and returns when it is on the disk.
-	Backup(ctx context.Context, to string) (Copied, error)
+	// and returns when it is on the disk. tell, which may be nil, is told now and
+	// then how many pages have been copied, and of how many.
+	Backup(ctx context.Context, to string, tell func(pages, of int64)) (Copied, error)
 }
 
 // Prune names items that may go: done and dropped ones, never any other.

@@ -24,7 +24,7 @@ const backupPages = 2048
 // Backup copies the pages of one moment, through the engine, while others
 // write. The copy is made under another name beside its place, examined, and
 // moved there when it is sound and on the disk.
-func (db *DB) Backup(ctx context.Context, to string) (c store.Copied, err error) {
+func (db *DB) Backup(ctx context.Context, to string, tell func(pages, of int64)) (c store.Copied, err error) {
 	slash := strings.HasSuffix(to, "/")
 	if to, err = filepath.Abs(to); err != nil {
 		return c, err
@@ -53,7 +53,7 @@ func (db *DB) Backup(ctx context.Context, to string) (c store.Copied, err error)
 		return c, err
 	}
 	fault.Here("backup", "begun")
-	if err := db.copyPages(ctx, draft); err != nil {
+	if err := db.copyPages(ctx, draft, tell); err != nil {
 		if code(err) == lib.SQLITE_FULL || code(err) == lib.SQLITE_IOERR {
 			return c, place.outward("backup", err) // it is there that there is no room
 		}
@@ -175,7 +175,7 @@ func (db *DB) underWay() error {
 
 // copyPages copies within one read transaction, so that what others write
 // meanwhile neither gets into the copy nor makes it begin anew.
-func (db *DB) copyPages(ctx context.Context, draft string) (err error) {
+func (db *DB) copyPages(ctx context.Context, draft string, tell func(pages, of int64)) (err error) {
 	pool, err := sql.Open("sqlite", dsn(db.path, "rw", fmt.Sprintf("busy_timeout(%d)", db.wait.Milliseconds()), "query_only(1)"))
 	if err != nil {
 		return err
@@ -197,6 +197,10 @@ func (db *DB) copyPages(ctx context.Context, draft string) (err error) {
 	if err := conn.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema").Scan(&objects); err != nil {
 		return err // this read is what fixes the moment
 	}
+	var pages, copied int64
+	if err := conn.QueryRowContext(ctx, "PRAGMA page_count").Scan(&pages); err != nil {
+		return err
+	}
 	// Nobody else knows the draft: it needs no lock, which another kind of file
 	// system may not have, no journal, and one sync at the end.
 	to := url.URL{Scheme: "file", Path: draft, RawQuery: url.Values{"mode": {"rw"}, "nolock": {"1"},
@@ -211,6 +215,9 @@ func (db *DB) copyPages(ctx context.Context, draft string) (err error) {
 		for more := true; more && err == nil; {
 			if more, err = b.Step(backupPages); err == nil && ctx.Err() != nil {
 				err = context.Cause(ctx)
+			}
+			if copied = min(pages, copied+backupPages); tell != nil {
+				tell(copied, pages)
 			}
 		}
 		return errors.Join(err, b.Finish())

@@ -22,7 +22,7 @@ func TestBackup_TwoAtOnce(t *testing.T) {
 	for range 4 {
 		own := openAt(t, db.Path())
 		all.Go(func() {
-			_, err := own.Backup(context.Background(), dir+"/copy")
+			_, err := own.Backup(context.Background(), dir+"/copy", nil)
 			switch {
 			case err == nil:
 				won.Add(1)
@@ -45,18 +45,18 @@ func TestBackup_Draft(t *testing.T) {
 	dir := t.TempDir()
 	lock, err := (&DB{path: dir + "/copy"}).ownDraft(dir + "/.copy.new")
 	noError(t, err)
-	_, err = db.Backup(context.Background(), dir+"/copy")
+	_, err = db.Backup(context.Background(), dir+"/copy", nil)
 	if err == nil || !strings.Contains(err.Error(), "another backup to it is under way") || filesIn(t, dir) != ".copy.new" {
 		t.Errorf("got %v; files: %s", err, filesIn(t, dir))
 	}
 	noError(t, lock.Close()) // as if it had been killed
 	noError(t, os.Symlink("elsewhere", dir+"/.other.new"))
-	_, err = db.Backup(context.Background(), dir+"/other")
+	_, err = db.Backup(context.Background(), dir+"/other", nil)
 	if err == nil || !strings.Contains(err.Error(), "is in the way") {
 		t.Errorf("got %v", err)
 	}
 	noError(t, os.Remove(dir+"/.other.new"))
-	_, err = db.Backup(context.Background(), dir+"/copy")
+	_, err = db.Backup(context.Background(), dir+"/copy", nil)
 	noError(t, err)
 	if got := filesIn(t, dir); got != "copy" {
 		t.Errorf("files: %s", got)
@@ -79,12 +79,12 @@ func TestBackup_SideFiles(t *testing.T) {
 		if got := SideFileOf(dir + "/" + name); got != want {
 			t.Errorf("%s is taken for a file beside %q, want %q", name, got, want)
 		}
-		_, err := db.Backup(context.Background(), dir+"/"+name)
+		_, err := db.Backup(context.Background(), dir+"/"+name, nil)
 		if (err == nil) != (of == "") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	_, err := db.Backup(context.Background(), dir+"/nothere/")
+	_, err := db.Backup(context.Background(), dir+"/nothere/", nil)
 	if fe, ok := errors.AsType[*store.FileError](err); !ok || fe.Detail != "it ends in a slash, and there is no such directory" {
 		t.Errorf("a slash at the end: %v", err)
 	}
@@ -98,7 +98,7 @@ func TestBackup_NoPlace(t *testing.T) {
 		t.TempDir() + "/missing/copy":  "its directory does not exist",
 		t.TempDir() + "/missing/copy/": "its directory does not exist",
 	} {
-		_, err := db.Backup(context.Background(), path)
+		_, err := db.Backup(context.Background(), path, nil)
 		fe, ok := errors.AsType[*store.FileError](err)
 		if !ok || fe.Detail != want || fe.Hint == "" {
 			t.Errorf("%s: %v", path, err)

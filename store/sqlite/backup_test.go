@@ -43,7 +43,7 @@ func TestBackup_OneFile(t *testing.T) {
 	add(t, db, "a")
 	dir := t.TempDir()
 	noError(t, os.WriteFile(dir+"/.copy.new", []byte("of one that was killed"), 0o644))
-	c, err := db.Backup(context.Background(), dir+"/copy")
+	c, err := db.Backup(context.Background(), dir+"/copy", nil)
 	noError(t, err)
 	if got := filesIn(t, dir); got != "copy" {
 		t.Errorf("files: %s", got)
@@ -61,7 +61,7 @@ func TestBackup_RelativePath(t *testing.T) {
 	db := openFresh(t)
 	add(t, db, "a")
 	t.Chdir(t.TempDir())
-	c, err := db.Backup(context.Background(), "copy")
+	c, err := db.Backup(context.Background(), "copy", nil)
 	noError(t, err)
 	here, err := os.Getwd()
 	noError(t, err)
@@ -82,7 +82,7 @@ func TestBackup_Refuses(t *testing.T) {
 	noError(t, os.Symlink("nowhere", dir+"/link"))
 	before := filesIn(t, dir)
 	for _, name := range []string{"file", "empty", "dir", "link", "missing/copy", "file/copy"} {
-		_, err := db.Backup(context.Background(), dir+"/"+name)
+		_, err := db.Backup(context.Background(), dir+"/"+name, nil)
 		fe, ok := errors.AsType[*store.FileError](err)
 		if !ok || !errors.Is(err, store.ErrReadOnly) || fe.Path != dir+"/"+name || fe.Hint == "" {
 			t.Errorf("%s: %v", name, err)
@@ -118,7 +118,7 @@ func TestBackup_CancelledHalfWay(t *testing.T) {
 	ballast(t, db)
 	dir := t.TempDir()
 	ctx := untilGrown{context.Background(), dir + "/.copy.new", 1}
-	c, err := db.Backup(ctx, dir+"/copy")
+	c, err := db.Backup(ctx, dir+"/copy", nil)
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %+v, %v", c, err)
 	}
@@ -126,7 +126,7 @@ func TestBackup_CancelledHalfWay(t *testing.T) {
 		t.Errorf("files: %s", got)
 	}
 	add(t, db, "a") // and nobody is kept waiting by it
-	_, err = db.Backup(context.Background(), dir+"/copy")
+	_, err = db.Backup(context.Background(), dir+"/copy", nil)
 	noError(t, err)
 }
 
@@ -144,7 +144,7 @@ func TestBackup_OneMoment(t *testing.T) {
 			n++
 		}
 	}}
-	c, err := db.Backup(ctx, dir+"/copy")
+	c, err := db.Backup(ctx, dir+"/copy", nil)
 	noError(t, err)
 	if n < 2 {
 		t.Fatalf("it was copied in %d steps", n)
@@ -172,7 +172,7 @@ func TestBackup_NotSound(t *testing.T) {
 	add(t, db, "a", "b")
 	execute(t, raw(t, db.Path()), "UPDATE tally SET enqueued = enqueued + 1, ready = ready + 1")
 	dir := t.TempDir()
-	_, err := db.Backup(context.Background(), dir+"/copy")
+	_, err := db.Backup(context.Background(), dir+"/copy", nil)
 	fe, ok := errors.AsType[*store.FileError](err)
 	if !ok || !errors.Is(err, store.ErrDamaged) || fe.Path != db.Path() || !strings.Contains(fe.Detail, "the books say 3 ready, there are 2") {
 		t.Errorf("got %v", err)
@@ -191,7 +191,7 @@ func TestForeign_FileNotPath(t *testing.T) {
 	add(t, db, "a")
 	run := register(t, db, "of the original")
 	start(t, db, run, claim(t, db, run, 1))
-	_, err = db.Backup(context.Background(), dir+"/copy")
+	_, err = db.Backup(context.Background(), dir+"/copy", nil)
 	noError(t, err)
 	noError(t, db.Close())
 

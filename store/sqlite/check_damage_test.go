@@ -69,7 +69,7 @@ func TestCheck_DamagedPages(t *testing.T) {
 					t.Errorf("%s in page %d: %q", name, n+2, line)
 				}
 			}
-			_, err = db.Backup(context.Background(), t.TempDir()+"/copy")
+			_, err = db.Backup(context.Background(), t.TempDir()+"/copy", nil)
 			if fe, ok := errors.AsType[*store.FileError](err); !ok || fe.Path != path || strings.Contains(fe.Error(), ".new") {
 				t.Errorf("%s in page %d: backup: %v", name, n+2, err)
 			}

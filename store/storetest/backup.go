@@ -62,7 +62,7 @@ var backupCases = []testCase{
 		out := w.backup("copy")
 		w.add("pos", "b")
 		for _, path := range []string{out.Path, must(w.db.Stats(w.ctx))(w).Path} {
-			if _, err := w.db.Backup(w.ctx, path); !errors.Is(err, store.ErrReadOnly) {
+			if _, err := w.db.Backup(w.ctx, path, nil); !errors.Is(err, store.ErrReadOnly) {
 				w.t.Errorf("a backup to %s: %v", path, err)
 			}
 		}
@@ -73,19 +73,30 @@ var backupCases = []testCase{
 		w.add("pos", "a")
 		ctx, cancel := context.WithCancel(w.ctx)
 		cancel()
-		if _, err := w.db.Backup(ctx, w.beside("copy")); !errors.Is(err, context.Canceled) {
+		if _, err := w.db.Backup(ctx, w.beside("copy"), nil); !errors.Is(err, context.Canceled) {
 			w.t.Errorf("a cancelled backup: %v", err)
 		}
 		w.backup("copy") // nothing is in the way
+	}},
+	{"Told", func(w *world) {
+		w.addItems("pos", store.NewItem{Key: []byte("a"), Payload: make([]byte, 20<<20)})
+		var at, whole int64
+		must(w.db.Backup(w.ctx, w.beside("copy"), func(pages, of int64) {
+			if pages <= at || pages > of || whole != 0 && of != whole {
+				w.t.Errorf("%d of %d after %d of %d", pages, of, at, whole)
+			}
+			at, whole = pages, of
+		}))(w)
+		equal(w, at, whole, "pages at the end")
 	}},
 	{"OfAnOtherHandle", func(w *world) {
 		// What another process has committed is in it at once.
 		other := w.other()
 		w.add("pos", "a")
-		out := must(other.Backup(w.ctx, w.beside("copy")))(w)
+		out := must(other.Backup(w.ctx, w.beside("copy"), nil))(w)
 		equal(w, out.Items, 1, "items")
 		// And a copy can be copied.
-		again := must(w.copied(out).Backup(w.ctx, w.beside("copy of it")))(w)
+		again := must(w.copied(out).Backup(w.ctx, w.beside("copy of it"), nil))(w)
 		if diff := cmp.Diff(w.picture(w.db), w.picture(w.copied(again))); diff != "" {
 			w.t.Errorf("the copy of the copy (-original +copy):\n%s", diff)
 		}
@@ -182,7 +193,7 @@ func (w *world) beside(name string) string {
 
 func (w *world) backup(name string) store.Copied {
 	w.t.Helper()
-	return must(w.db.Backup(w.ctx, w.beside(name)))(w)
+	return must(w.db.Backup(w.ctx, w.beside(name), nil))(w)
 }
 
 // copied opens what Backup has written.
