@@ -22,8 +22,11 @@ type Reader interface {
 	// Payload is what an item's command reads; nil where it has none, or where
 	// there is no such item.
 	Payload(ctx context.Context, item int64) ([]byte, error)
-	// DeadLetters lists dead items, the longest dead first.
+	// DeadLetters lists dead items, the longest dead first, as they are at one
+	// moment: for lists that fit a screen.
 	DeadLetters(ctx context.Context, s Selection) ([]ItemRow, error)
+	// DeadPage reads a part of the same list; see DeadPages.
+	DeadPage(ctx context.Context, r DeadRange) (DeadPage, error)
 	// Peek returns the first n ready items of a job in the order in which they
 	// would start, with their payloads.
 	Peek(ctx context.Context, job string, scope *string, n int) ([]*jobs.Item, error)

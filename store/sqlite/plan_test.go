@@ -165,6 +165,9 @@ func everyStatement(t *testing.T, db *DB) (writes, reports []string) {
 		noError(t, err)
 		_, err = db.DeadLetters(ctx, s)
 		noError(t, err)
+		for _, err := range store.DeadPages(ctx, db, s, true) {
+			noError(t, err)
+		}
 	}
 	return slices.Sorted(maps.Keys(db.stmts)), slices.Sorted(maps.Keys(asked))
 }
@@ -281,6 +284,8 @@ func TestPlans_Indexes(t *testing.T) {
 		{"key in any scope", "i.scope IN (SELECT scope FROM tally) ORDER BY", "USING INDEX item_key (job=? AND scope=? AND key=?)"},
 		{"list of what is held", "AND i.claim IS NOT NULL ORDER BY +i.id", "INDEX item_held"},
 		{"dead letters", "WHERE (i.state = 5) ORDER BY i.finished", "SCAN i USING INDEX item_dead"},
+		{"a page of dead letters", "WHERE (i.state = 5) AND i.finished <= ? AND (i.finished, i.id) > (?, ?)", "SEARCH i USING INDEX item_dead (finished>? AND finished<?)"},
+		{"the newest dead", "SELECT max(finished)", "SEARCH item USING COVERING INDEX item_dead"},
 		{"ids of the dead", "SELECT i.id FROM item i WHERE (i.state = 5) ORDER BY", "INDEX item_dead"},
 		{"oldest without a priority", "AND priority = 0 AND rank <", "SEARCH item USING COVERING INDEX item_ready (job=? AND rank<?)"},
 		{"oldest with a priority", "AND priority <> 0 AND job = ?", "SEARCH item USING INDEX item_apart (job=?)"},
@@ -325,5 +330,24 @@ func TestPlans_RenewTouchesTheClaimOnly(t *testing.T) {
 	}
 	if len(beat.stmts) != 3 {
 		t.Errorf("a renewal is %d statements, want one in a transaction", len(beat.stmts))
+	}
+}
+
+// A page of a million dead items costs its own rows: they come in the index's
+// order, and reading starts where the last page ended.
+func TestPlans_DeadPagesAreNotSorted(t *testing.T) {
+	db := openFresh(t)
+	_, reports := everyStatement(t, db)
+	found := false
+	for _, s := range reports {
+		if strings.Contains(s, "WHERE (i.state = 5) AND i.finished <= ?") {
+			found = true
+			if steps := plansOf(t, db, s); slices.ContainsFunc(steps, func(step string) bool { return strings.Contains(step, "TEMP B-TREE") }) {
+				t.Errorf("%s\nof %s", strings.Join(steps, "\n"), s)
+			}
+		}
+	}
+	if !found {
+		t.Error("no statement reads a page")
 	}
 }

@@ -56,6 +56,7 @@ func Run(t *testing.T, fresh Fresh) {
 		{"TakeOver", takeoverCases},
 		{"Operate", operateCases},
 		{"Select", selectCases},
+		{"Dead", deadCases},
 		{"Report", reportCases},
 		{"Runs", runCases},
 		{"Story", storyCases},
