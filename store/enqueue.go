@@ -20,10 +20,10 @@ type Queue interface {
 	Changed(ctx context.Context) (bool, error)
 }
 
-// Enqueue is one portion of a list for one job and scope.
+// Enqueue is one portion of a list for one job.
 type Enqueue struct {
 	Job         string
-	Scope       string
+	Scope       string // of items that name none
 	Items       []NewItem
 	OnDuplicate OnDuplicate
 	// DryRun changes nothing and says what would have happened. Repetitions
@@ -34,7 +34,8 @@ type Enqueue struct {
 // NewItem is one target that is to be added.
 type NewItem struct {
 	Key      []byte
-	Payload  []byte // nil: none
+	Payload  []byte  // nil: none
+	Scope    *string // nil: the Enqueue's
 	Priority int
 	// Delay from now until it is due; 0: at once. At, where set, is used instead.
 	Delay time.Duration

@@ -25,7 +25,11 @@ type Enqueuer interface {
 type Record struct {
 	Key     []byte
 	Payload []byte // nil: none
-	Where   Where
+	// Scope, where it is set, and then Priority are the record's own, and count
+	// instead of the Feed's.
+	Scope    *string
+	Priority int
+	Where    Where
 }
 
 // Where is the place of a record, for messages.
@@ -44,9 +48,10 @@ type Rejected struct {
 
 func (r *Rejected) Error() string { return r.Where.String() + ": " + r.Reason }
 
-// Feed says how a list of any length becomes items of one job and scope.
+// Feed says how a list of any length becomes items of one job.
 type Feed struct {
-	Job, Scope  string
+	Job         string
+	Scope       string // this and Priority are those of records that bring none
 	Priority    int
 	Delay       time.Duration // see NewItem
 	At          time.Time
@@ -145,7 +150,10 @@ type feeding struct {
 func (r *feeding) insert(ctx context.Context, q Enqueuer, p *portion) (goOn bool, err error) {
 	for i := range p.items {
 		it := &p.items[i]
-		it.Priority, it.Delay, it.At = r.Priority, r.Delay, r.At
+		it.Delay, it.At = r.Delay, r.At
+		if it.Scope == nil {
+			it.Priority = r.Priority
+		}
 	}
 	outcomes := make([]Outcome, len(p.items)) // all Added, for a list that has nothing yet
 	if len(p.items) > 0 && q != nil {
@@ -237,9 +245,18 @@ func (r *feeding) rehearsed(it *NewItem, o Outcome) Outcome {
 	return Duplicate
 }
 
+// hash stands for a key in its scope.
+func (r *feeding) hash(it *NewItem) uint64 {
+	key := maphash.Bytes(r.seed, it.Key)
+	if it.Scope != nil {
+		key = maphash.Comparable(r.seed, [2]uint64{key, maphash.String(r.seed, *it.Scope)})
+	}
+	return key
+}
+
 // seen says whether the list has had a key, and whether with the same payload.
 func (r *feeding) seen(it *NewItem) (again, same bool) {
-	key := maphash.Bytes(r.seed, it.Key)
+	key := r.hash(it)
 	if _, again := r.bare[key]; again {
 		return true, it.Payload == nil
 	}
@@ -248,7 +265,7 @@ func (r *feeding) seen(it *NewItem) (again, same bool) {
 }
 
 func (r *feeding) see(it *NewItem) {
-	key := maphash.Bytes(r.seed, it.Key)
+	key := r.hash(it)
 	delete(r.bare, key)
 	delete(r.loaded, key)
 	if it.Payload == nil {

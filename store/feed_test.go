@@ -23,12 +23,14 @@ type records struct {
 }
 
 type step struct {
-	key     string
-	payload []byte
-	reason  string // not "": rejected
-	err     error  // not nil: the end
-	pause   time.Duration
-	wait    chan struct{} // not nil: until it is closed
+	key      string
+	payload  []byte
+	scope    *string
+	priority int
+	reason   string // not "": rejected
+	err      error  // not nil: the end
+	pause    time.Duration
+	wait     chan struct{} // not nil: until it is closed
 }
 
 func (r *records) Next() (store.Record, error) {
@@ -49,7 +51,7 @@ func (r *records) Next() (store.Record, error) {
 		return store.Record{}, &store.Rejected{Where: where, Reason: s.reason}
 	}
 	r.buf = append(append(r.buf[:0], s.key...), s.payload...)
-	rec := store.Record{Key: r.buf[:len(s.key)], Where: where}
+	rec := store.Record{Key: r.buf[:len(s.key)], Scope: s.scope, Priority: s.priority, Where: where}
 	if s.payload != nil {
 		rec.Payload = r.buf[len(s.key):]
 	}
@@ -200,6 +202,37 @@ func TestFeed_Counts(t *testing.T) {
 			InDLQ:     []store.Named{{Where: at(6), Key: []byte("dead")}}}
 		if d := cmp.Diff(want, fed); d != "" {
 			t.Error(d)
+		}
+	})
+}
+
+// A record that brings its own scope brings its priority, too; a dry run takes
+// the same key in two scopes for two items.
+func TestFeed_OwnScope(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mon, tue := "mon", "tue"
+		list := []step{{key: "a"}, {key: "a", scope: &mon, priority: 7}, {key: "a", scope: &tue}, {key: "a", scope: &mon, priority: 7}}
+		f := store.Feed{Scope: "sun", Priority: 3}
+		var got []string
+		q := enqueuer(func(e store.Enqueue) {
+			for _, it := range e.Items {
+				scope := e.Scope
+				if it.Scope != nil {
+					scope = *it.Scope
+				}
+				got = append(got, fmt.Sprint(scope, it.Priority))
+			}
+		})
+		if _, err := run(t, f, q, list); err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff([]string{"sun3", "mon7", "tue0", "mon7"}, got); d != "" {
+			t.Error(d)
+		}
+		f.DryRun = true
+		fed, err := run(t, f, nil, list)
+		if err != nil || fed.Added != 3 || fed.Duplicate != 1 {
+			t.Errorf("dry run: %+v, %v", fed, err)
 		}
 	})
 }

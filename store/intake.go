@@ -50,7 +50,7 @@ func (p *portion) takes(n int) bool {
 }
 
 func (p *portion) add(rec Record) {
-	it := NewItem{Key: p.keep(rec.Key)}
+	it := NewItem{Key: p.keep(rec.Key), Scope: rec.Scope, Priority: rec.Priority}
 	if rec.Payload != nil {
 		it.Payload = p.keep(rec.Payload)
 	}

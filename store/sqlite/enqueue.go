@@ -36,12 +36,13 @@ var insertPortion = insertHead + strings.Repeat(insertRow+",", portion-1) + inse
 // producer is the state of one Enqueue inside its transaction.
 type producer struct {
 	*tx
-	e          store.Enqueue
-	job, scope int64
-	next       int64 // the id that the next item gets
-	low, high  *int  // priorities seen; nil: none
-	out        []store.Outcome
-	args       []any
+	e         store.Enqueue
+	job       int64
+	scope     int64 // of items that name none
+	next      int64 // the id that the next item gets
+	low, high *int  // priorities seen; nil: none
+	out       []store.Outcome
+	args      []any
 }
 
 func (db *DB) Enqueue(ctx context.Context, e store.Enqueue) (store.Enqueued, error) {
@@ -65,8 +66,10 @@ func (db *DB) Enqueue(ctx context.Context, e store.Enqueue) (store.Enqueued, err
 		if p.job, err = t.jobID(e.Job); err != nil {
 			return err
 		}
-		if p.scope, err = t.scopeID(e.Scope); err != nil {
-			return err
+		if slices.ContainsFunc(e.Items, func(n store.NewItem) bool { return n.Scope == nil }) {
+			if p.scope, err = t.scopeID(e.Scope); err != nil {
+				return err
+			}
 		}
 		if err := t.row("SELECT last_item + 1 FROM book", nil, &p.next); err != nil {
 			return err
@@ -108,7 +111,9 @@ func (p *producer) add(items []store.NewItem) (goOn bool, err error) {
 	first := p.next
 	p.args = p.args[:0]
 	for i := range items {
-		p.args = p.appendRow(p.args, &items[i], first+int64(i))
+		if p.args, err = p.appendRow(p.args, &items[i], first+int64(i)); err != nil {
+			return false, err
+		}
 	}
 	inserted, err := p.change(insertion(len(items)), p.args...)
 	if err != nil {
@@ -147,7 +152,11 @@ func (p *producer) add(items []store.NewItem) (goOn bool, err error) {
 func (p *producer) addSingly(items []store.NewItem) (goOn bool, err error) {
 	for i := range items {
 		id := p.next
-		n, err := p.change(insertion(1), p.appendRow(p.args[:0], &items[i], id)...)
+		row, err := p.appendRow(p.args[:0], &items[i], id)
+		if err != nil {
+			return false, err
+		}
+		n, err := p.change(insertion(1), row...)
 		if err != nil {
 			return false, err
 		}
@@ -163,9 +172,18 @@ func (p *producer) addSingly(items []store.NewItem) (goOn bool, err error) {
 	return true, nil
 }
 
-func (p *producer) appendRow(args []any, n *store.NewItem, id int64) []any {
+func (p *producer) appendRow(args []any, n *store.NewItem, id int64) ([]any, error) {
+	scope, err := p.scopeOf(n)
 	due := p.due(n)
-	return append(args, id, p.job, p.scope, n.Key, int64(p.stateAt(due)), int64(n.Priority), rank(due, n.Priority), due, p.now)
+	return append(args, id, p.job, scope, n.Key, int64(p.stateAt(due)), int64(n.Priority), rank(due, n.Priority), due, p.now), err
+}
+
+// scopeOf is the id of the scope into which n goes.
+func (p *producer) scopeOf(n *store.NewItem) (int64, error) {
+	if n.Scope == nil {
+		return p.scope, nil
+	}
+	return p.scopeID(*n.Scope)
 }
 
 func (p *producer) due(n *store.NewItem) int64 {
@@ -197,8 +215,12 @@ func (p *producer) spread(priority int) {
 
 // accept books an item that has been inserted.
 func (p *producer) accept(n *store.NewItem, id int64) error {
+	scope, err := p.scopeOf(n)
+	if err != nil {
+		return err
+	}
 	p.spread(n.Priority)
-	p.added(p.job, p.scope, p.stateAt(p.due(n)))
+	p.added(p.job, scope, p.stateAt(p.due(n)))
 	p.out = append(p.out, store.Added)
 	if n.Payload == nil {
 		return nil
@@ -209,6 +231,7 @@ func (p *producer) accept(n *store.NewItem, id int64) error {
 // existing is the item that already bears a key.
 type existing struct {
 	id      int64
+	scope   int64
 	state   jobs.State
 	paid    bool // it has a payload, which may be empty; the driver reads that as nil
 	payload []byte
@@ -222,9 +245,13 @@ func (x *existing) same(n *store.NewItem) bool {
 }
 
 func (p *producer) meet(n *store.NewItem) (store.Outcome, error) {
-	var x existing
-	err := p.row(`SELECT i.id, i.state, p.item IS NOT NULL, p.body FROM item i LEFT JOIN payload p ON p.item = i.id
-		WHERE i.job = ? AND i.scope = ? AND i.key = ? AND i.state <> 6`, []any{p.job, p.scope, n.Key}, x.dest()...)
+	scope, err := p.scopeOf(n)
+	if err != nil {
+		return 0, err
+	}
+	x := existing{scope: scope}
+	err = p.row(`SELECT i.id, i.state, p.item IS NOT NULL, p.body FROM item i LEFT JOIN payload p ON p.item = i.id
+		WHERE i.job = ? AND i.scope = ? AND i.key = ? AND i.state <> 6`, []any{p.job, scope, n.Key}, x.dest()...)
 	if err != nil {
 		return 0, err
 	}
@@ -237,7 +264,7 @@ func (p *producer) meet(n *store.NewItem) (store.Outcome, error) {
 	case store.Replaced:
 		return o, p.replace(x, n)
 	case store.Requeued:
-		return o, p.again(x.id, p.job, p.scope, x.state)
+		return o, p.again(x.id, p.job, x.scope, x.state)
 	}
 	return o, nil
 }
@@ -286,7 +313,7 @@ func (p *producer) replace(x existing, n *store.NewItem) error {
 		return err
 	}
 	p.spread(n.Priority)
-	p.moved(p.job, p.scope, x.state, to)
+	p.moved(p.job, x.scope, x.state, to)
 	if err := p.exec("DELETE FROM payload WHERE item = ?", x.id); err != nil || n.Payload == nil {
 		return err
 	}
@@ -299,10 +326,14 @@ func (db *DB) rehearse(ctx context.Context, e store.Enqueue) (store.Enqueued, er
 	err := db.read(ctx, "enqueue --dry-run", func(s *snapshot) error {
 		for i := range e.Items {
 			n := &e.Items[i]
+			scope := e.Scope
+			if n.Scope != nil {
+				scope = *n.Scope
+			}
 			var x existing
 			none, err := missing(s.row(`SELECT i.id, i.state, p.item IS NOT NULL, p.body FROM item i LEFT JOIN payload p ON p.item = i.id
 				WHERE i.job = (SELECT id FROM job WHERE name = ?) AND i.scope = (SELECT id FROM scope WHERE name = ?)
-				AND i.key = ? AND i.state <> 6`, []any{e.Job, e.Scope, n.Key}, x.dest()...))
+				AND i.key = ? AND i.state <> 6`, []any{e.Job, scope, n.Key}, x.dest()...))
 			if err != nil {
 				return err
 			}

@@ -111,6 +111,39 @@ var enqueueCases = []testCase{
 			equal(w, got, c.want, "the newest %d scopes of %v", c.limit, c.jobs)
 		}
 	}},
+	{"OwnScope", func(w *world) {
+		// A record may bring a scope of its own; keys are unique in each.
+		run := w.register("r")
+		items := []store.NewItem{
+			{Key: []byte("a")},
+			{Key: []byte("a"), Scope: ptr("tue"), Payload: []byte("p"), Priority: 3},
+			{Key: []byte("a"), Scope: ptr("")},
+			{Key: []byte("a"), Scope: ptr("mon")},
+		}
+		for _, dry := range []bool{true, false} {
+			out := w.enqueue(store.Enqueue{Job: "pos", Scope: "mon", Items: items[:3], DryRun: dry})
+			if diff := cmp.Diff([]store.Outcome{store.Added, store.Added, store.Added}, out); diff != "" {
+				w.t.Errorf("dry run %v: outcomes (-want +got):\n%s", dry, diff)
+			}
+		}
+		for _, mode := range []store.OnDuplicate{store.Skip, store.Requeue, store.Replace, store.Fail} {
+			for _, dry := range []bool{true, false} {
+				out := w.enqueue(store.Enqueue{Job: "pos", Scope: "wed", Items: items[1:], OnDuplicate: mode, DryRun: dry})
+				want := map[store.OnDuplicate]store.Outcome{store.Skip: store.Duplicate, store.Requeue: store.Duplicate, store.Replace: store.Replaced, store.Fail: store.Stopped}[mode]
+				for i, o := range out {
+					equal(w, o, want, "%s, dry run %v: item %d", mode, dry, i)
+				}
+			}
+		}
+		for scope, n := range map[string]int64{"mon": 1, "tue": 1, "": 1, "wed": 0} {
+			equal(w, must(w.db.Counts(w.ctx, nil, &scope))(w).Ready, n, "ready in scope %q", scope)
+		}
+		c := w.claim(run, 10, "pos")
+		equal(w, c.Items[0].Scope, "tue", "scope of the first, which has the priority")
+		w.settle(run, dead, w.start(run, c)...)
+		out := w.enqueue(store.Enqueue{Job: "pos", OnDuplicate: store.Requeue, Items: items[1:2]})
+		equal(w, out[0], store.Requeued, "a dead one by its own scope")
+	}},
 	{"RepeatedInOnePortion", func(w *world) {
 		// The second of two equal keys meets the first, also when both came at once.
 		out := w.enqueue(store.Enqueue{Job: "pos", Items: repeated()})

@@ -158,14 +158,21 @@ func (x *machine) enqueue(t *rapid.T) {
 		n := store.NewItem{
 			Key:      []byte(rapid.SampledFrom([]string{"k", "k\x00", "\xff", "l", "m"}).Draw(t, "key")),
 			Payload:  rapid.SampledFrom([][]byte{nil, {}, {0}, []byte("x")}).Draw(t, "payload"),
+			Scope:    rapid.SampledFrom([]*string{nil, nil, ptr(""), ptr("t")}).Draw(t, "own scope"),
 			Priority: rapid.IntRange(-2, 2).Draw(t, "priority"),
 			Delay:    delays.Draw(t, "delay"),
 		}
 		// Repetitions inside a dry run are the caller's to find.
-		if !e.DryRun || !seen[string(n.Key)] {
+		bearer := string(n.Key)
+		if n.Scope != nil {
+			bearer = *n.Scope + "/" + bearer
+		} else {
+			bearer = e.Scope + "/" + bearer
+		}
+		if !e.DryRun || !seen[bearer] {
 			e.Items = append(e.Items, n)
 		}
-		seen[string(n.Key)] = true
+		seen[bearer] = true
 	}
 	x.add(t, x.db(t), e)
 }

@@ -123,7 +123,11 @@ func (m *model) due(n store.NewItem) (time.Time, jobs.State) {
 func (m *model) enqueue(e store.Enqueue) []store.Outcome {
 	out := []store.Outcome{}
 	for _, n := range e.Items {
-		old := m.bearer(e.Job, e.Scope, n.Key)
+		scope := e.Scope
+		if n.Scope != nil {
+			scope = *n.Scope
+		}
+		old := m.bearer(e.Job, scope, n.Key)
 		o := store.Added
 		if old != nil {
 			c := duplicateTable[e.OnDuplicate][old.State]
@@ -142,7 +146,7 @@ func (m *model) enqueue(e store.Enqueue) []store.Outcome {
 		switch o {
 		case store.Added:
 			m.items = append(m.items, &modelItem{payload: n.Payload, ItemRow: store.ItemRow{Created: at(m.now()),
-				Item: jobs.Item{Job: e.Job, Scope: e.Scope, Key: n.Key, State: state, Priority: n.Priority, Generation: 1, Due: due}}})
+				Item: jobs.Item{Job: e.Job, Scope: scope, Key: n.Key, State: state, Priority: n.Priority, Generation: 1, Due: due}}})
 		case store.Duplicate, store.DuplicateDone:
 			m.count(e.Job).Duplicates++
 		case store.Conflict:
