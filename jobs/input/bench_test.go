@@ -35,6 +35,11 @@ func BenchmarkTSV(b *testing.B) {
 		input.Options{Format: input.TSV, Key: []string{"id"}})
 }
 
+func BenchmarkExport(b *testing.B) {
+	benchmark(b, "", `{"job":"pos","scope":"2026-11-29","key":"3041563","payload":"{\"id\":3041563}","priority":0,"id":7,"reason":"exit 65"}`+"\n",
+		input.Options{Format: input.Export, Job: "pos"})
+}
+
 func BenchmarkJSONL(b *testing.B) {
 	benchmark(b, "", `{"name":"Andorra la Vella","country":"Andorra","id":3041563}`+"\n",
 		input.Options{Format: input.JSONL, Key: []string{"id"}})

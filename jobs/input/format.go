@@ -17,10 +17,13 @@ const (
 	CSV   Format = "csv"   // RFC 4180
 	TSV   Format = "tsv"   // IANA text/tab-separated-values: no quoting
 	JSONL Format = "jsonl" // one JSON object a line
+	// Export is what dlq export writes: JSON Lines with keys, payloads, scopes
+	// and priorities of their own. No file's extension says it.
+	Export Format = "export"
 )
 
 // Formats lists every format in the order in which help texts show them.
-func Formats() []Format { return []Format{Lines, NUL, CSV, TSV, JSONL} }
+func Formats() []Format { return []Format{Lines, NUL, CSV, TSV, JSONL, Export} }
 
 // ParseFormat returns the format called name, or an error that lists the names.
 func ParseFormat(name string) (Format, error) {
@@ -57,7 +60,8 @@ type Options struct {
 	Key       []string // the fields that make the key; for csv, tsv and jsonl
 	Columns   []string // names the columns of a csv or tsv that has no header row
 	Name      string   // for messages; "": stdin
-	MaxRecord int      // bytes; 0: DefaultMaxRecord
+	Job       string   // the job whose records are meant; for export, which names it in each
+	MaxRecord int      // bytes; 0: DefaultMaxRecord, and for export four times that
 }
 
 func (o Options) withDefaults() Options {
@@ -66,6 +70,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Name == "" {
 		o.Name = "stdin"
+	}
+	if o.MaxRecord == 0 && o.Format == Export {
+		o.MaxRecord = maxExported
 	}
 	if o.MaxRecord == 0 {
 		o.MaxRecord = DefaultMaxRecord
@@ -82,8 +89,14 @@ func (o Options) validate() error {
 	}
 	keyed := o.Format == CSV || o.Format == TSV || o.Format == JSONL
 	switch {
+	case o.Format == JSONL && len(o.Key) == 0:
+		return errors.New("jsonl needs --key FIELD[,FIELD]: the fields that tell one item from another; what dlq export wrote is read with --format export")
 	case keyed && len(o.Key) == 0:
 		return fmt.Errorf("%s needs --key FIELD[,FIELD]: the fields that tell one item from another", o.Format)
+	case o.Format == Export && len(o.Key)+len(o.Columns) > 0:
+		return errors.New("--key and --columns go with csv, tsv or jsonl: each record of an export brings its own key")
+	case o.Format == Export && o.Job == "":
+		return errors.New("an export needs a job: the one whose records are meant")
 	case !keyed && len(o.Key) > 0:
 		return fmt.Errorf("--key goes with csv, tsv or jsonl: in %s the whole record is the key", o.Format)
 	case len(o.Columns) > 0 && o.Format != CSV && o.Format != TSV:

@@ -1,6 +1,6 @@
 // Package input turns a stream of bytes into the records that enqueue adds:
-// lines, NUL-separated strings, CSV, TSV or JSON Lines in, one key and one
-// payload at a time out.
+// lines, NUL-separated strings, CSV, TSV, JSON Lines or what was exported in,
+// one key and one payload at a time out.
 //
 // It holds one record at a time, however long the input is. It never opens a
 // file, never guesses a format from content, and never repairs or drops
@@ -13,7 +13,8 @@
 // fields that Options.Key names: one field's value is taken as it is; several
 // are joined by "/", in which a "/" inside a value is written "%2F" and a "%"
 // is written "%25", so that two different tuples never make the same key.
-// A number in JSON Lines counts by its text: 1e3 and 1000 are two keys.
+// A number in JSON Lines counts by its text: 1e3 and 1000 are two keys. A record
+// of an export brings its key as it is.
 package input
 
 import (
@@ -25,7 +26,11 @@ import (
 // Record is one target read. Its slices are valid until the next call of Next.
 type Record struct {
 	Key     []byte // never empty, never holds a NUL
-	Payload []byte // the row as a JSON object; nil for lines and nul
+	Payload []byte // the row as a JSON object; nil for lines and nul; in an export any bytes, or nil
+	// Scope and Priority are the record's own; only an export has them, and
+	// there Scope is never nil.
+	Scope    *string
+	Priority int
 	// Line is where the record starts, from 1. In the nul format, where a
 	// newline is only a character, it is the record's number.
 	Line int64
@@ -94,6 +99,8 @@ func NewReader(r io.Reader, o Options) (*Reader, error) {
 		reader.records = newTable(o, src, &tsvRows{lines: lineScanner{source: src, end: '\n'}})
 	case JSONL:
 		reader.records = newObjects(o, src)
+	case Export:
+		reader.records = &exported{lines: lineScanner{source: src, end: '\n'}, job: o.Job}
 	}
 	return reader, nil
 }

@@ -48,6 +48,7 @@ func TestReader_TooLongIsNotHeld(t *testing.T) {
 		{"CSVHeader", "", ",", input.Options{Format: input.CSV, Key: key}},
 		{"TSV", "id\n", "\t", input.Options{Format: input.TSV, Key: key}},
 		{"JSONL", `{"id":"`, "x", input.Options{Format: input.JSONL, Key: key}},
+		{"Export", `{"key":"`, "x", input.Options{Format: input.Export, Job: "j"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.opts.MaxRecord = 256 << 10
@@ -84,6 +85,7 @@ func TestReader_NoAllocationPerRecord(t *testing.T) {
 		{"CSV", "id,n\n", "1234,\"a\nb\"\n", input.Options{Format: input.CSV, Key: key}},
 		{"TSV", "id\tn\n", "1234\ta\n", input.Options{Format: input.TSV, Key: key}},
 		{"JSONL", "", `{"id":1234,"n":"a\n\u00e9","x":[1,2,{}]}` + "\n", input.Options{Format: input.JSONL, Key: key}},
+		{"Export", "", `{"job":"j","scope":"\n","key_base64":"/w==","payload":"{\"n\":1}","priority":3}` + "\n", input.Options{Format: input.Export, Job: "j"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			allocs := testing.AllocsPerRun(1, func() {
@@ -91,7 +93,7 @@ func TestReader_NoAllocationPerRecord(t *testing.T) {
 			})
 			// encoding/json borrows from a pool, which under -race forgets on purpose.
 			borrowed := 0.0
-			if c.opts.Format == input.JSONL {
+			if c.opts.Format == input.JSONL || c.opts.Format == input.Export {
 				borrowed = testing.AllocsPerRun(1, func() {
 					for range records {
 						json.Valid([]byte(c.piece))
@@ -136,6 +138,7 @@ func TestReader_SmallAfterGiant(t *testing.T) {
 		{giant + "\n" + giant[:1<<18] + "\nb\n", input.Options{}},
 		{"id\n\"" + giant + "\"\na\nb\n", input.Options{Format: input.CSV, Key: key}},
 		{"id\n" + giant + "\na\nb\n", input.Options{Format: input.TSV, Key: key}},
+		{`{"job":"j","key":"a","payload":"\n` + giant + "\"}\n{\"job\":\"j\",\"key\":\"a\"}\n{\"job\":\"j\",\"key\":\"b\"}", input.Options{Format: input.Export, Job: "j"}},
 		{"{\"id\":\"\\n" + giant + "\"}\n{\"id\":\"\\n\"}\n{\"id\":\"b\"}", input.Options{Format: input.JSONL, Key: key}},
 	} {
 		r, err := input.NewReader(strings.NewReader(c.in), c.opts)

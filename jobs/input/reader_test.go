@@ -92,6 +92,10 @@ func TestNewReader_Options(t *testing.T) {
 		{"ColumnNotUTF8", input.Options{Format: input.CSV, Key: id, Columns: []string{"id", "\xe9"}}, "is not UTF-8"},
 		{"TooManyColumns", input.Options{Format: input.CSV, Key: id, Columns: make([]string, 70000)}, "70000 names"},
 		{"KeyNotAmongColumns", input.Options{Format: input.TSV, Key: id, Columns: []string{"ID"}}, `no column "id"; there is "ID"; did you mean "ID"?`},
+		{"Export", input.Options{Format: input.Export, Job: "j"}, ""},
+		{"ExportWithoutJob", input.Options{Format: input.Export}, "an export needs a job"},
+		{"ExportWithKey", input.Options{Format: input.Export, Job: "j", Key: id}, "each record of an export brings its own key"},
+		{"ExportWithColumns", input.Options{Format: input.Export, Job: "j", Columns: id}, "each record of an export brings its own key"},
 		{"NegativeMaxRecord", input.Options{MaxRecord: -1}, "-1 bytes"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -113,7 +117,7 @@ func TestParseFormat(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"", "CSV", "json"} {
-		if _, err := input.ParseFormat(name); err == nil || !strings.Contains(err.Error(), "want one of [lines nul csv tsv jsonl]") {
+		if _, err := input.ParseFormat(name); err == nil || !strings.Contains(err.Error(), "want one of [lines nul csv tsv jsonl export]") {
 			t.Errorf("%q: got %v, want an error that lists the formats", name, err)
 		}
 	}
@@ -123,6 +127,7 @@ func TestFormatOf(t *testing.T) {
 	for name, want := range map[string]input.Format{
 		"orders.csv": input.CSV, "ORDERS.CSV": input.CSV, "a.b/c.tsv": input.TSV,
 		"x.jsonl": input.JSONL, "x.ndjson": input.JSONL,
+		"dead.export": input.Lines, "dead.export.jsonl": input.JSONL,
 		"x.txt": input.Lines, "csv": input.Lines, "": input.Lines, "x.csv.gz": input.Lines,
 	} {
 		if got := input.FormatOf(name); got != want {
@@ -146,7 +151,7 @@ func TestReader_Unusable(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			for _, o := range []input.Options{
 				{Format: input.Lines}, {Format: input.CSV, Key: key}, {Format: input.TSV, Key: key},
-				{Format: input.JSONL, Key: key}, {Format: input.NUL},
+				{Format: input.JSONL, Key: key}, {Format: input.NUL}, {Format: input.Export, Job: "j"},
 			} {
 				if o.Format == input.NUL && strings.HasPrefix(c.name, "UTF16") {
 					continue // a file name may begin with these bytes
