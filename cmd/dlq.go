@@ -8,10 +8,12 @@ func newDLQ(a *app) *cobra.Command {
 		Short: "Look at the dead-letter list: items set aside for a person",
 		Example: `  batchq dlq list
   batchq dlq list --job pos --since yesterday
-  batchq dlq show 1042`,
+  batchq dlq show 1042
+  batchq dlq export --job pos > pos.jsonl`,
 	}
 	group(c, exits{exitOK: "help was shown", exitUsage: ""})
 	c.AddCommand(newDLQList(a))
 	c.AddCommand(newDLQShow(a))
+	c.AddCommand(newDLQExport(a))
 	return c
 }

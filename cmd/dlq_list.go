@@ -58,8 +58,8 @@ func (o *dlqListOptions) register(f *pflag.FlagSet) {
 }
 
 func runDLQList(ctx context.Context, a *app, o *dlqListOptions, args []string) (err error) {
-	if o.limit < 0 || o.limit == 0 && o.flags.Changed("limit") {
-		return usagef("--limit: %d is not 1 or more", o.limit)
+	if err := checkLimit(o.flags, o.limit); err != nil {
+		return err
 	}
 	sel, err := o.selection(args, a.now())
 	if err != nil {

@@ -30,6 +30,10 @@ func newEnqueue(a *app) *cobra.Command {
 whose key --key names and whose payload is the row as JSON. Without FILE and
 --item, or for the FILE -, records come from standard input.
 
+--format export takes back what batchq dlq export wrote: each record brings its
+own key, payload, scope and priority, and one of another job than JOB is
+rejected. No extension of a file says it.
+
 An item is identified by its job, its scope and its key. What is there already
 is not added again, so that the same list may be enqueued any number of times.
 The summary says what became of the records:
@@ -55,6 +59,7 @@ A list that was interrupted is completed by the same command.`,
   batchq enqueue settlement --item S-1042 --item S-1043 --priority 10
   batchq enqueue pos orders.csv --key store,order_id --dry-run  # a rehearsal
   batchq enqueue pos orders.csv --key store,order_id --on-duplicate replace
+  batchq enqueue pos pos.jsonl --format export --on-duplicate replace
   batchq enqueue mail list.jsonl --key id --at "2026-11-30 08:00" --min 1000`,
 		Args: atLeastOne("a JOB"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -112,11 +117,16 @@ func (o *enqueueOptions) feed(cfg *config.Config, job string, now time.Time) (*s
 	if err := exclusive(o.flags, "at", "delay"); err != nil {
 		return nil, err
 	}
+	for _, name := range []string{"scope", "priority"} {
+		if o.input.exported() && o.flags.Changed(name) {
+			return nil, usagef("--%s: with --format export each record brings its own", name)
+		}
+	}
 	if o.min < 0 {
 		return nil, usagef("--min: %d is negative", o.min)
 	}
 	f := &store.Feed{Job: job, Scope: o.scope, Priority: o.priority, Delay: o.delay, OnDuplicate: store.OnDuplicate(o.onDuplicate), DryRun: o.dryRun}
-	if spec := cfg.Jobs[job]; spec != nil {
+	if spec := cfg.Jobs[job]; spec != nil && !o.input.exported() {
 		if !o.flags.Changed("scope") {
 			f.Scope = spec.Scope
 		}
@@ -162,7 +172,7 @@ func (o *enqueueOptions) order(a *app, verb, job string, files []string) (*store
 	if a.out.json {
 		feed.Keep = report.NamedInJSON
 	}
-	records, err := o.input.list(files, a.stdin)
+	records, err := o.input.list(job, files, a.stdin)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -191,7 +201,7 @@ func runEnqueue(ctx context.Context, a *app, o *enqueueOptions, job string, file
 			return err
 		}
 	}
-	a.sayEnqueued(r)
+	o.say(a, r)
 	if err != nil {
 		return err
 	}
@@ -239,13 +249,16 @@ func (a *app) feed(s *stops, db *sqlite.DB, feed *store.Feed, records store.Sour
 	return fed, s.because(err)
 }
 
-// sayEnqueued prints what became of a list.
-func (a *app) sayEnqueued(r report.Enqueued) {
+// say prints what became of a list.
+func (o *enqueueOptions) say(a *app, r report.Enqueued) {
 	for _, line := range r.Lines(a.out.quiet, a.self()) {
 		a.out.must("%s", line)
 	}
 	a.out.summary("%s", r.Summary())
-	if r.AllDoneBefore() {
+	if o.input.exported() && r.Dead > 0 {
+		a.out.note("--on-duplicate replace makes the dead ones ready, with the payloads of the file; requeue, those whose payload is as it was")
+	}
+	if r.AllDoneBefore() && !o.input.exported() {
 		a.out.warn("every item of this list was done before; where the same keys are to be done again each day, add --scope @today")
 	}
 }

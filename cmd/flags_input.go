@@ -25,16 +25,20 @@ type inputFlags struct {
 func (i *inputFlags) register(f *pflag.FlagSet) {
 	i.flags = f
 	f.BoolVarP(&i.nul, "null", "0", false, "items end with a NUL instead of a newline, as find -print0 writes them")
-	f.StringVar(&i.format, "format", "", "`FORMAT` of the input: lines, nul, csv, tsv or jsonl; else the file's extension says it, else lines")
+	f.StringVar(&i.format, "format", "", "`FORMAT` of the input: lines, nul, csv, tsv, jsonl, or export for what dlq export wrote; else the file's extension says it, else lines")
 	f.StringSliceVar(&i.key, "key", nil, "the `FIELD`[,FIELD] that tell one item from another; for csv, tsv and jsonl")
 	f.StringSliceVar(&i.columns, "columns", nil, "the `NAME`[,NAME] of the columns, for a csv or tsv without a header row")
 	f.StringArrayVar(&i.items, "item", nil, "one item, the `VALUE` itself (repeatable)")
 }
 
-// list returns the list that the flags and files describe; "-" is stdin, and
-// so is naming nothing at all. It looks at every file first, so that a slip in
+// exported says whether the records are those of an export, which bring what
+// flags would say of others.
+func (i *inputFlags) exported() bool { return i.format == string(input.Export) }
+
+// list returns the list that the flags and files describe for a job; "-" is
+// stdin, and so is naming nothing at all. It looks at every file first, so that a slip in
 // the last name does not leave half of a list behind.
-func (i *inputFlags) list(files []string, stdin io.Reader) (*list, error) {
+func (i *inputFlags) list(job string, files []string, stdin io.Reader) (*list, error) {
 	if err := exclusive(i.flags, "null", "format"); err != nil {
 		return nil, err
 	}
@@ -51,8 +55,11 @@ func (i *inputFlags) list(files []string, stdin io.Reader) (*list, error) {
 	if len(files) == 0 && (i.flags.Changed("format") || i.nul || len(i.key)+len(i.columns) > 0) {
 		return nil, usagef("--item takes the value as it stands: --format, -0, --key and --columns go with files or standard input")
 	}
+	if i.exported() && len(i.items) > 0 {
+		return nil, usagef("--item and --format export exclude each other: a record of an export brings its own scope and priority")
+	}
 	for _, name := range files {
-		o, err := i.optionsFor(name)
+		o, err := i.optionsFor(job, name)
 		if err != nil {
 			return nil, err
 		}
@@ -79,8 +86,8 @@ func (i *inputFlags) list(files []string, stdin io.Reader) (*list, error) {
 // stdinName is how standard input is called among files.
 const stdinName = "-"
 
-func (i *inputFlags) optionsFor(file string) (input.Options, error) {
-	o := input.Options{Key: i.key, Columns: i.columns}
+func (i *inputFlags) optionsFor(job, file string) (input.Options, error) {
+	o := input.Options{Job: job, Key: i.key, Columns: i.columns}
 	if file != stdinName {
 		o.Name, o.Format = file, input.FormatOf(file)
 	}

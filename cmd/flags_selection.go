@@ -93,6 +93,14 @@ func (s *selectionFlags) selection(ids []string, now time.Time) (sel store.Selec
 	return sel, err
 }
 
+// checkLimit is the error of a --limit that leaves nothing.
+func checkLimit(f *pflag.FlagSet, limit int) error {
+	if limit < 0 || limit == 0 && f.Changed("limit") {
+		return usagef("--limit: %d is not 1 or more", limit)
+	}
+	return nil
+}
+
 // parseIDs reads the numbers that lists print in their column ID; each is
 // kept once. nil when there are none.
 func parseIDs(words []string) ([]int64, error) {

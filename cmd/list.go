@@ -75,7 +75,8 @@ func (l *list) Next() (store.Record, error) {
 		var unusable *input.Unusable
 		switch {
 		case err == nil:
-			return store.Record{Key: rec.Key, Payload: rec.Payload, Where: store.Where{Name: l.name, Line: rec.Line}}, nil
+			return store.Record{Key: rec.Key, Payload: rec.Payload, Scope: rec.Scope, Priority: rec.Priority,
+				Where: store.Where{Name: l.name, Line: rec.Line}}, nil
 		case err == io.EOF:
 			if err := l.next(); err != nil {
 				return store.Record{}, err

@@ -41,8 +41,8 @@ type moving struct {
 // states from which items can be moved, usual those that are meant without
 // --state.
 func (m *movingFlags) moving(a *app, args []string, may, usual []jobs.State) (mv moving, err error) {
-	if m.limit < 0 || m.limit == 0 && m.flags.Changed("limit") {
-		return mv, usagef("--limit: %d is not 1 or more", m.limit)
+	if err := checkLimit(m.flags, m.limit); err != nil {
+		return mv, err
 	}
 	if mv.sel, err = m.selection(args, a.now()); err != nil {
 		return mv, err

@@ -164,6 +164,14 @@ func (o *output) paint(sgr, word string) string {
 	return "\x1b[" + sgr + "m" + word + "\x1b[0m"
 }
 
+// unheard says whether stdout can no longer be written, so that a long result
+// need not be made to its end. Whether that is a failure is for failure to say.
+func (o *output) unheard() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.stdout.failed != nil
+}
+
 // failure is what kept stdout from being written; nil when nothing did, or
 // when its reader simply had enough.
 func (o *output) failure() error {

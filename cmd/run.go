@@ -110,7 +110,7 @@ func (o *runOptions) both(ctx context.Context, a *app, s *stops, db *sqlite.DB, 
 		return err // nothing has begun, so there is nothing to sum up
 	}
 	added := report.NewEnqueued(feed, fed)
-	a.sayEnqueued(added)
+	o.enqueue.say(a, added)
 	if err == nil {
 		err = o.enqueue.status(added)
 	}

@@ -41,7 +41,7 @@ func (o *runOptions) rehearse(ctx context.Context, a *app, s *stops, plan worker
 			return err
 		}
 	}
-	a.sayEnqueued(added)
+	o.enqueue.say(a, added)
 	for _, line := range rows[0].Lines() {
 		a.out.print("%s", line)
 	}
