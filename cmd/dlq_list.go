@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -11,6 +12,7 @@ import (
 	"batchq/jobs"
 	"batchq/report"
 	"batchq/store"
+	"batchq/store/sqlite"
 )
 
 func newDLQList(a *app) *cobra.Command {
@@ -24,9 +26,20 @@ columns are separated by tabs, without titles:
 
   ID  JOB  SCOPE  KEY  SINCE  ATTEMPTS  CLASS  REASON
 
+--by folds like items into one row, the most frequent first, with the item of a
+group that died last as its EXAMPLE:
+
+  --by error  COUNT  JOB  CLASS  LAST  EXAMPLE  REASON
+  --by class  COUNT  CLASS  LAST  EXAMPLE  JOBS
+  --by job    COUNT  JOB  LAST  EXAMPLE  CLASSES
+
+Errors are alike when they differ only in numbers and ids, which are shown as #,
+and in what is quoted, shown as "…". An exit status or error code counts.
+
 The way back is batchq requeue, the way out batchq drop.`,
 		Example: `  batchq dlq list
   batchq dlq list --job pos --class timeout --since 24h
+  batchq dlq list --by error --since 24h
   batchq dlq list --error "no such order" | cut -f1 | xargs batchq drop
   batchq dlq list --json`,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -45,6 +58,7 @@ The way back is batchq requeue, the way out batchq drop.`,
 
 type dlqListOptions struct {
 	selectionFlags
+	by    string
 	limit int
 }
 
@@ -54,51 +68,93 @@ const tableRows = 1000
 
 func (o *dlqListOptions) register(f *pflag.FlagSet) {
 	o.selectionFlags.register(f, "")
-	f.IntVar(&o.limit, "limit", 0, "at most `N` items, the longest dead first (a table: 1000)")
+	f.StringVar(&o.by, "by", "", "one row for like items: `WHAT` is error, class or job")
+	f.IntVar(&o.limit, "limit", 0, "at most `N` items, the longest dead first, or N groups (a table: 1000)")
 }
 
 func runDLQList(ctx context.Context, a *app, o *dlqListOptions, args []string) (err error) {
 	if err := checkLimit(o.flags, o.limit); err != nil {
 		return err
 	}
+	if o.flags.Changed("by") && !slices.Contains(report.GroupsBy(), report.GroupBy(o.by)) {
+		return usagef("--by: items can't be grouped by %q: want error, class or job", o.by)
+	}
 	sel, err := o.selection(args, a.now())
 	if err != nil {
 		return err
-	}
-	sel.States, sel.Limit = []jobs.State{jobs.Dead}, o.limit
-	table := a.out.stdout.terminal && !a.out.json
-	if table && sel.Limit == 0 {
-		sel.Limit = tableRows
 	}
 	db, err := a.openStore(ctx, reads)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	rows, err := db.DeadLetters(ctx, sel)
-	if err != nil {
-		return err
+	if o.by != "" {
+		return listGroups(ctx, a, o, db, sel)
 	}
-	more, err := moreThan(ctx, db, sel, len(rows))
-	if err != nil {
-		return err
+	table := a.out.stdout.terminal && !a.out.json
+	sel.States, sel.Limit = []jobs.State{jobs.Dead}, o.limit
+	if table && sel.Limit == 0 {
+		sel.Limit = tableRows
 	}
-	list := report.NewDeadLetters(rows, more, a.now())
+	var shown, more int
 	switch {
 	case a.out.json:
-		return a.out.document(list.Document())
+		_, _, err = writeDead(ctx, a, db, sel, &report.DeadLettersJSON{})
+		return err
 	case table:
-		err = a.out.result(func(w io.Writer) error { return list.WriteTable(w, a.out.stdout.width()) })
+		shown, more, err = deadTable(ctx, a, db, sel)
 	default:
-		err = a.out.result(list.WriteTabs)
+		shown, more, err = writeDead(ctx, a, db, sel, report.DeadLettersTabs{})
 	}
-	if len(rows) == 0 {
+	if err != nil {
+		return err
+	}
+	if shown == 0 {
 		a.out.note("no dead item%s", map[bool]string{true: " matches"}[o.given() || len(args) > 0])
 	}
 	if more > 0 {
-		a.out.note("and %d more: --limit %d shows them all", more, len(rows)+more)
+		a.out.note("and %d more: --limit %d shows them all", more, shown+more)
 	}
-	return err
+	return nil
+}
+
+// deadTable shows the list on a terminal, and says how many items it shows and how
+// many there are beyond.
+func deadTable(ctx context.Context, a *app, db *sqlite.DB, sel store.Selection) (shown, more int, err error) {
+	rows, err := db.DeadLetters(ctx, sel)
+	if err != nil {
+		return 0, 0, err
+	}
+	if more, err = moreThan(ctx, db, sel, len(rows)); err != nil {
+		return 0, 0, err
+	}
+	list := report.NewDeadLetters(rows, a.now())
+	return len(rows), more, a.out.result(func(w io.Writer) error { return list.WriteTable(w, a.out.stdout.width()) })
+}
+
+// deadWriter writes the list for a program, a page at a time.
+type deadWriter interface {
+	Items(w io.Writer, rows []store.ItemRow) error
+	End(w io.Writer, more int) error
+}
+
+// writeDead is deadTable for programs: it ends early when its reader does.
+func writeDead(ctx context.Context, a *app, db *sqlite.DB, sel store.Selection, to deadWriter) (shown, more int, err error) {
+	for page, err := range store.DeadPages(ctx, db, sel, false) {
+		if err != nil {
+			return shown, 0, err
+		}
+		if err := a.out.result(func(w io.Writer) error { return to.Items(w, page) }); err != nil {
+			return shown, 0, err
+		}
+		if shown += len(page); a.out.unheard() {
+			return shown, 0, nil
+		}
+	}
+	if more, err = moreThan(ctx, db, sel, shown); err != nil {
+		return shown, 0, err
+	}
+	return shown, more, a.out.result(func(w io.Writer) error { return to.End(w, more) })
 }
 
 // moreThan is how many items a selection names beyond those that were shown.

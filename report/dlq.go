@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"io"
 	"strconv"
 	"time"
@@ -8,16 +9,15 @@ import (
 	"batchq/store"
 )
 
-// DeadLetters is the dead-letter list.
+// DeadLetters is the dead-letter list, or a part of it.
 type DeadLetters struct {
 	rows []store.ItemRow
-	more int
 	now  time.Time
 }
 
-// NewDeadLetters renders dead items; more is how many others there are.
-func NewDeadLetters(rows []store.ItemRow, more int, now time.Time) DeadLetters {
-	return DeadLetters{rows, more, now}
+// NewDeadLetters renders dead items.
+func NewDeadLetters(rows []store.ItemRow, now time.Time) DeadLetters {
+	return DeadLetters{rows, now}
 }
 
 // DeadLetter is one dead item in JSON.
@@ -46,18 +46,59 @@ type LastAttempt struct {
 	Seconds  float64 `json:"seconds"`
 }
 
-// Document is what --json prints.
-func (d DeadLetters) Document() any {
-	items := make([]DeadLetter, 0, len(d.rows))
-	for i := range d.rows {
-		items = append(items, deadLetter(&d.rows[i]))
+// DeadLettersJSON writes the document of `dlq list --json` in pieces: any
+// number of Items, then End. A million items are never in memory together.
+//
+//	{"schema_version": 1, "items": [DeadLetter…], "more": how many --limit left out}
+type DeadLettersJSON struct{ begun bool }
+
+// before is what stands before an item, or before what ends the list: nothing
+// is written of a document whose first items can't be read.
+func (d *DeadLettersJSON) before() string {
+	if d.begun {
+		return ","
 	}
-	return struct {
-		SchemaVersion int          `json:"schema_version"`
-		Items         []DeadLetter `json:"items"`
-		More          int          `json:"more"` // items that --limit left out
-	}{SchemaVersion, items, d.more}
+	d.begun = true
+	return fmt.Sprintf("{\n  \"schema_version\": %d,\n  \"items\": [", SchemaVersion)
 }
+
+// Items writes dead items.
+func (d *DeadLettersJSON) Items(w io.Writer, rows []store.ItemRow) error {
+	for i := range rows {
+		text, err := indented(deadLetter(&rows[i]), "    ")
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(w, "%s\n    %s", d.before(), text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// End writes what stands after the items.
+func (d *DeadLettersJSON) End(w io.Writer, more int) error {
+	list := "\n  ]"
+	if !d.begun {
+		list = d.before() + "]"
+	}
+	_, err := fmt.Fprintf(w, "%s,\n  \"more\": %d\n}\n", list, more)
+	return err
+}
+
+// DeadLettersTabs writes the columns of the table for the next program: whole,
+// and with times in UTC.
+type DeadLettersTabs struct{}
+
+// Items writes dead items, one a line.
+func (DeadLettersTabs) Items(w io.Writer, rows []store.ItemRow) error {
+	var t table
+	DeadLetters{rows: rows}.fill(&t, Safe, timestamp)
+	return t.writeTabs(w)
+}
+
+// End writes nothing: lines have no end.
+func (DeadLettersTabs) End(io.Writer, int) error { return nil }
 
 func deadLetter(r *store.ItemRow) DeadLetter {
 	out := DeadLetter{
@@ -84,14 +125,6 @@ func (d DeadLetters) WriteTable(w io.Writer, width int) error {
 	short := func(s string) string { return Short(s, keyWidth) }
 	d.fill(&t, short, func(at time.Time) string { return Moment(at, d.now) })
 	return t.write(w, width)
-}
-
-// WriteTabs writes the same columns for the next program, whole and with
-// times in UTC.
-func (d DeadLetters) WriteTabs(w io.Writer) error {
-	var t table
-	d.fill(&t, Safe, timestamp)
-	return t.writeTabs(w)
 }
 
 func (d DeadLetters) fill(t *table, text func(string) string, moment func(time.Time) string) {

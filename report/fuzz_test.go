@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -39,12 +40,15 @@ func FuzzScreens(f *testing.F) {
 			Jobs: []store.JobStats{{Name: "j", Breaker: &store.Breaker{Opened: now, Until: now, Reason: reason}}}}
 		crashed := store.RunRow{RunInfo: info, Outcome: reason, Crashed: []store.CrashedItem{{Item: 7, Job: "j", Scope: scope, Key: key}}}
 
-		dead := NewDeadLetters([]store.ItemRow{row, row}, 0, now)
 		listed := NewItems([]store.ItemRow{row, row}, 0, now)
 		shown := NewShow(&store.Story{Path: word, Now: now, Item: row}, Around{Self: "batchq"}, now)
 		call := &handler.Call{Argv: []string{word, string(key)}, Vars: []string{"A=" + reason}, Dir: scope}
 		again := NewDeadItem(shown, Repetition{From: FromFile, Source: word, Call: call, Shell: string(key), Otherwise: reason, OtherwiseBy: word}, nil)
 		never := NewDeadItem(shown, Repetition{Missing: reason}, []Hint{{To: "look", Command: Safe(word)}})
+		dead := NewDeadLetters([]store.ItemRow{row, row}, now)
+		alike := NewDeadGroups(ByError, now)
+		alike.Add([]store.ItemRow{row, row})
+		alike.Sort(0)
 		runs := NewRuns([]store.RunRow{crashed, crashed}, nil, nil, false, now)
 		screen := NewStats(stats, Lanes{}, nil, now)
 		health := NewHealth(store.Health{Path: word, Integrity: []string{reason}, Faults: []string{scope}, Notes: []string{string(key)}}, nil, now)
@@ -60,9 +64,10 @@ func FuzzScreens(f *testing.F) {
 			write func(*bytes.Buffer) error
 			cells int
 		}{
-			{func(b *bytes.Buffer) error { return dead.WriteTabs(b) }, 8},
 			{func(b *bytes.Buffer) error { return listed.WriteTabs(b) }, 8},
+			{func(b *bytes.Buffer) error { return DeadLettersTabs{}.Items(b, []store.ItemRow{row, row}) }, 8},
 			{func(b *bytes.Buffer) error { return runs.WriteTabs(b) }, 9},
+			{func(b *bytes.Buffer) error { return errors.Join(alike.WriteTabs(b), alike.WriteTabs(b)) }, 6},
 		} {
 			var b bytes.Buffer
 			if err := list.write(&b); err != nil {
@@ -81,6 +86,7 @@ func FuzzScreens(f *testing.F) {
 			{func(b *bytes.Buffer) error { return listed.WriteTable(b, width) }, 3},
 			{func(b *bytes.Buffer) error { return again.WriteText(b, width) }, 0},
 			{func(b *bytes.Buffer) error { return never.WriteText(b, width) }, 0},
+			{func(b *bytes.Buffer) error { return alike.WriteTable(b, width) }, 2},
 			{func(b *bytes.Buffer) error { return runs.WriteTable(b, width) }, 0},
 			{func(b *bytes.Buffer) error { return screen.WriteText(b, width) }, 0},
 			{func(b *bytes.Buffer) error { return health.WriteText(b) }, 0},
@@ -94,7 +100,7 @@ func FuzzScreens(f *testing.F) {
 				t.Fatalf("%d lines wanted: %q", screen.lines, text)
 			}
 		}
-		for _, document := range []any{dead.Document(), listed.Document(), shown, again, never, runs, screen, health, planned, worked, moved, enqueued} {
+		for _, document := range []any{alike, NewExported(&row), deadLetter(&row), listed.Document(), shown, again, never, runs, screen, health, planned, worked, moved, enqueued} {
 			var b bytes.Buffer
 			if err := WriteJSON(&b, document); err != nil {
 				t.Fatal(err)

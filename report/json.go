@@ -19,15 +19,24 @@ const SchemaVersion = 1
 // a terminal could take for a command is escaped, which to a program is the
 // same text.
 func WriteJSON(w io.Writer, v any) error {
+	text, err := indented(v, "")
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(text, '\n'))
+	return err
+}
+
+// indented is v as a part of a document, whose further lines begin with prefix.
+func indented(v any, prefix string) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false) // this never becomes a page; <, > and & stay readable
-	enc.SetIndent("", "  ")
+	enc.SetIndent(prefix, "  ")
 	if err := enc.Encode(v); err != nil {
-		return err
+		return nil, err
 	}
-	_, err := w.Write(escapeUnsafe(b.Bytes()))
-	return err
+	return escapeUnsafe(bytes.TrimSuffix(b.Bytes(), []byte("\n"))), nil
 }
 
 // escapeUnsafe writes the unsafe characters in a JSON text, which can only
