@@ -3,6 +3,7 @@ package cmd
 import (
 	"bytes"
 	"crypto/rand"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -64,6 +65,27 @@ func TestDLQExport_Back(t *testing.T) {
 		if again := s.want(0, "dlq", "export").stdout; len(again) != len(exported) {
 			t.Errorf("after %s, the export has %d bytes, and had %d", mode, len(again), len(exported))
 		}
+	}
+}
+
+// A reader that has gone ends the writing of a list quietly: nothing says that
+// items were written which nobody got.
+func TestDLQ_NobodyReads(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	add(s, s.db, []store.NewItem{{Key: []byte("a")}})
+	setAside(s, s.db, 1)
+	for _, args := range [][]string{{"dlq", "export"}, {"dlq", "list"}, {"dlq", "list", "--json"}, {"dlq", "list", "--limit", "1"}} {
+		r, w, err := os.Pipe()
+		s.must(err)
+		s.must(r.Close())
+		c := s.command(args...)
+		var stderr strings.Builder
+		c.Stdout, c.Stderr = w, &stderr
+		if err := c.Run(); err != nil || stderr.Len() > 0 {
+			t.Errorf("%s: %v, %s", strings.Join(args, " "), err, stderr.String())
+		}
+		s.must(w.Close())
 	}
 }
 

@@ -14,4 +14,8 @@
 // look like), and "key_base64", which is there only then, holds the bytes
 // themselves. The same goes for "scope", "reason" and "path", without the
 // second form.
+//
+// What `dlq export` writes is no document but JSON Lines, which `enqueue` takes
+// back: without schema_version, and of a key, scope or payload that is not UTF-8
+// the base64 form alone. Fields are only ever added there, too.
 package report

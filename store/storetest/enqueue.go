@@ -138,11 +138,17 @@ var enqueueCases = []testCase{
 		for scope, n := range map[string]int64{"mon": 1, "tue": 1, "": 1, "wed": 0} {
 			equal(w, must(w.db.Counts(w.ctx, nil, &scope))(w).Ready, n, "ready in scope %q", scope)
 		}
-		c := w.claim(run, 10, "pos")
+		c := w.claim(run, 1, "pos")
 		equal(w, c.Items[0].Scope, "tue", "scope of the first, which has the priority")
 		w.settle(run, dead, w.start(run, c)...)
-		out := w.enqueue(store.Enqueue{Job: "pos", OnDuplicate: store.Requeue, Items: items[1:2]})
-		equal(w, out[0], store.Requeued, "a dead one by its own scope")
+		for mode, want := range map[store.OnDuplicate]store.Outcome{store.Requeue: store.Requeued, store.Replace: store.Replaced} {
+			out := w.enqueue(store.Enqueue{Job: "pos", OnDuplicate: mode, Items: items[1:2]})
+			equal(w, out[0], want, "a dead one by its own scope")
+			for _, scope := range []string{"mon", "tue", ""} {
+				equal(w, must(w.db.Counts(w.ctx, nil, &scope))(w), store.Counts{Enqueued: 1, Ready: 1}, "%s: counts of scope %q", mode, scope)
+			}
+			w.settle(run, dead, w.start(run, w.claim(run, 1, "pos"))...)
+		}
 	}},
 	{"RepeatedInOnePortion", func(w *world) {
 		// The second of two equal keys meets the first, also when both came at once.
