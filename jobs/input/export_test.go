@@ -104,6 +104,9 @@ func TestReader_Export(t *testing.T) {
 // What may be enqueued can be exported, and what was exported must be taken
 // back: its line is longer than the record was.
 func TestReader_ExportOfALongRecord(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a record of 64 MB: not under -short")
+	}
 	quotes := strings.Repeat(`\"`, input.DefaultMaxRecord/2+1) // its text is as long as a record may be
 	got := read1(t, `{"job":"j","key":"k","payload":"`+quotes+`"}`)
 	if len(got.Payload) != input.DefaultMaxRecord/2+1 {
