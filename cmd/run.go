@@ -77,6 +77,10 @@ func (o *runOptions) register(f *pflag.FlagSet) {
 }
 
 func (o *runOptions) run(ctx context.Context, a *app, files []string) (err error) {
+	if o.enqueue.input.exported() {
+		return withHint(usagef("run works one scope, and each record of an export brings its own"),
+			"batchq enqueue %s FILE --format export, then batchq work %[1]s --wait", shellWord(o.work.jobs[0]))
+	}
 	o.work.dryRun = o.enqueue.dryRun
 	plan, err := o.work.plan(a) // first: a job that can't be worked takes no list
 	if err != nil {
