@@ -254,6 +254,9 @@ func (o *enqueueOptions) say(a *app, r report.Enqueued) {
 	for _, line := range r.Lines(a.out.quiet, a.self()) {
 		a.out.must("%s", line)
 	}
+	if r.DryRun && r.StoppedAt != nil {
+		a.out.must("%s", r.Stopped())
+	}
 	a.out.summary("%s", r.Summary())
 	if o.input.exported() && r.Dead > 0 {
 		a.out.note("--on-duplicate replace makes the dead ones ready, with the payloads of the file; requeue, those whose payload is as it was")
@@ -269,6 +272,8 @@ func (o *enqueueOptions) status(r report.Enqueued) error {
 	case r.Read < o.min:
 		return withHint(fmt.Errorf("%s read, and --min asks for %d", count(r.Read, "record"), o.min),
 			"what was read stays in the list; look at what produces it")
+	case r.DryRun:
+		return nil // it has done what it was asked for
 	case r.StoppedAt != nil:
 		return exitWith(exitPart, errors.New(r.Stopped()))
 	case r.Rejected+r.Conflict+r.Dead > 0:

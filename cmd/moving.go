@@ -100,7 +100,7 @@ func (mv moving) run(ctx context.Context, a *app, doing report.Moving) (err erro
 	switch {
 	case moveErr != nil:
 		return withHint(moveErr, "what was moved stays moved; the same command again goes on")
-	case r.Refused > 0:
+	case r.Refused > 0 && !mv.dryRun:
 		return exitWith(exitPart, nil)
 	}
 	return nil
