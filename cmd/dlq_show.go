@@ -86,27 +86,22 @@ func runDLQShow(ctx context.Context, a *app, o *dlqShowOptions, args []string) (
 			return err
 		}
 	}
-	told, err := db.Story(ctx, n)
-	switch {
-	case err != nil:
+	story, err := a.story(ctx, db, "dlq show", n)
+	if err != nil {
 		return err
-	case told.Story == nil && len(told.Bearers) > 0:
-		return a.several("dlq show", n, told.Bearers)
-	case told.Story == nil:
-		return a.nobody("dlq show", n, told)
 	}
-	if it := &told.Story.Item; it.State != jobs.Dead {
+	if it := &story.Item; it.State != jobs.Dead {
 		err := exitWith(exitPart, fmt.Errorf("item %d of job %s is %s, not dead", it.ID, it.Job, it.State))
 		return withHint(err, "%s show %d tells its story", a.self(), it.ID)
 	}
-	payload, err := db.Payload(ctx, told.Story.Item.ID)
+	payload, err := db.Payload(ctx, story.Item.ID)
 	if err != nil {
 		return err
 	}
 	if o.payload {
-		return a.writePayload(told.Story.Item.ID, payload)
+		return a.writePayload(story.Item.ID, payload)
 	}
-	return a.showDead(ctx, db, told.Story, payload, broken)
+	return a.showDead(ctx, db, story, payload, broken)
 }
 
 // wanted is the item that is named, or, without arguments, what the flags

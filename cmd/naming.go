@@ -54,6 +54,21 @@ func (s *selectionFlags) naming(verb string, args []string, now time.Time) (n st
 	return n, nil
 }
 
+// story is all of the one item that n names, or an error that says why there is
+// none, or not one only.
+func (a *app) story(ctx context.Context, db *sqlite.DB, verb string, n store.Naming) (*store.Story, error) {
+	told, err := db.Story(ctx, n)
+	switch {
+	case err != nil:
+		return nil, err
+	case told.Story == nil && len(told.Bearers) > 0:
+		return nil, a.several(verb, n, told.Bearers)
+	case told.Story == nil:
+		return nil, a.nobody(verb, n, told)
+	}
+	return told.Story, nil
+}
+
 // several is a key that is in more than one scope: the newest are named.
 func (a *app) several(verb string, n store.Naming, bearers []store.ItemRow) error {
 	for _, line := range report.Bearers(bearers) {

@@ -108,20 +108,15 @@ func runShow(ctx context.Context, a *app, o *showOptions, args []string) (err er
 		}
 		n.ID = rows[0].ID
 	}
-	told, err := db.Story(ctx, n)
-	switch {
-	case err != nil:
-		return err
-	case told.Story == nil && len(told.Bearers) > 0:
-		return a.several("show", n, told.Bearers)
-	case told.Story == nil:
-		return a.nobody("show", n, told)
-	}
-	around, err := a.around(ctx, db, told.Story, broken)
+	story, err := a.story(ctx, db, "show", n)
 	if err != nil {
 		return err
 	}
-	s := report.NewShow(told.Story, around, a.now())
+	around, err := a.around(ctx, db, story, broken)
+	if err != nil {
+		return err
+	}
+	s := report.NewShow(story, around, a.now())
 	if a.out.json {
 		return a.out.document(s)
 	}

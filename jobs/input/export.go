@@ -40,29 +40,22 @@ type exported struct {
 }
 
 func (e *exported) next() (Record, error) {
-	for {
-		line, number, err := e.lines.next()
-		if err != nil {
-			return Record{}, err
-		}
-		line = bytes.Trim(line, " \t\r")
-		if len(line) == 0 {
-			continue
-		}
-		reason := faultOf(line)
-		if reason == "" {
-			reason = e.find(line)
-		}
-		var rec Record
-		if reason == "" {
-			rec, reason = e.record()
-		}
-		if reason != "" {
-			return Record{}, e.lines.reject(number, "%s", reason)
-		}
-		rec.Line = number
-		return rec, nil
+	object, reason, number, err := nextObject(&e.lines)
+	if err != nil {
+		return Record{}, err
 	}
+	if reason == "" {
+		reason = e.find(object)
+	}
+	var rec Record
+	if reason == "" {
+		rec, reason = e.record()
+	}
+	if reason != "" {
+		return Record{}, e.lines.reject(number, "%s", reason)
+	}
+	rec.Line = number
+	return rec, nil
 }
 
 // find looks up the members that count in object, or says why it can't.

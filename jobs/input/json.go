@@ -169,3 +169,17 @@ func unit(digits []byte) rune {
 	n, _ := strconv.ParseUint(string(digits[:4]), 16, 32)
 	return rune(n)
 }
+
+// nextObject returns the next line that is not empty, or why it is no JSON
+// object, and its number.
+func nextObject(lines *lineScanner) (object []byte, reason string, number int64, err error) {
+	for {
+		line, number, err := lines.next()
+		if err != nil {
+			return nil, "", number, err
+		}
+		if line = bytes.Trim(line, " \t\r"); len(line) > 0 {
+			return line, faultOf(line), number, nil
+		}
+	}
+}

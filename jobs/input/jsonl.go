@@ -1,7 +1,6 @@
 package input
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,28 +28,21 @@ func newObjects(o Options, src *source) *objects {
 }
 
 func (o *objects) next() (Record, error) {
-	for {
-		line, number, err := o.lines.next()
-		if err != nil {
-			return Record{}, err
-		}
-		line = bytes.Trim(line, " \t\r")
-		if len(line) == 0 {
-			continue
-		}
-		reason := faultOf(line)
-		if reason == "" {
-			reason = o.find(line)
-		}
-		var key []byte
-		if reason == "" {
-			key, reason = o.keys.key(o.values)
-		}
-		if reason != "" {
-			return Record{}, o.lines.reject(number, "%s", reason)
-		}
-		return Record{Key: key, Payload: line, Line: number}, nil
+	object, reason, number, err := nextObject(&o.lines)
+	if err != nil {
+		return Record{}, err
 	}
+	if reason == "" {
+		reason = o.find(object)
+	}
+	var key []byte
+	if reason == "" {
+		key, reason = o.keys.key(o.values)
+	}
+	if reason != "" {
+		return Record{}, o.lines.reject(number, "%s", reason)
+	}
+	return Record{Key: key, Payload: object, Line: number}, nil
 }
 
 // faultOf says why line is no JSON object; "" when it is one.
