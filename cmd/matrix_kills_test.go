@@ -91,10 +91,12 @@ func (s *siege) assault() {
 		{80, "", p, work},
 		{50, "", p, work},
 		{50, "", q, work},
+		{30, "q", append([]string{"run"}, q[1:]...), work},
 		{30, "", words("requeue --all"), []int{0, 3}},
 		{30, "", words("prune q --older-than 1ms"), []int{0}},
 		{20, "", words("backup copy.db"), []int{0}},
 		{30, "", words("stats --json"), []int{0}},
+		{20, "", words("dlq export"), []int{0}},
 	} {
 		if s.rand.IntN(100) >= c.chance {
 			continue
