@@ -24,6 +24,7 @@ import (
 //	act JOB KEY WHAT [TEXT] does to an item what a run would: claim, start,
 //	                        done, dead or delayed (TEXT is the reason); the
 //	                        KEY * is the first ready item
+//	api                     serves orders at $API, some of them not at once
 //
 // With BATCHQ_TEST_NOW (RFC 3339) set, the wall clock stands still there, for
 // batchq and for act. Only this test's binary obeys it.
@@ -85,6 +86,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exitsCommand,
 			"act":   actCommand,
+			"api":   apiCommand,
 		},
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("TZ", "UTC")
