@@ -120,8 +120,8 @@ func (d DeadLetters) WriteTable(w io.Writer, width int) error {
 	if len(d.rows) == 0 {
 		return nil
 	}
-	t := table{columns: []column{{title: "ID", right: true}, {title: "JOB"}, {title: "SCOPE"}, {title: "KEY", flex: true},
-		{title: "SINCE"}, {title: "ATTEMPTS", right: true}, {title: "CLASS"}, {title: "REASON", flex: true}}}
+	t := table{columns: []column{{title: "ID", right: true}, {title: "JOB"}, {title: "SCOPE", spare: true}, {title: "KEY", flex: true},
+		{title: "SINCE"}, {title: "ATTEMPTS", right: true, yields: true}, {title: "CLASS"}, {title: "REASON", flex: true}}}
 	short := func(s string) string { return Short(s, keyWidth) }
 	d.fill(&t, short, func(at time.Time) string { return Moment(at, d.now) })
 	return t.write(w, width)

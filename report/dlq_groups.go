@@ -135,7 +135,7 @@ func (d *DeadGroups) WriteTable(w io.Writer, width int) error {
 	if len(d.Groups) == 0 {
 		return nil
 	}
-	count, last, example := column{title: "COUNT", right: true}, column{title: "LAST"}, column{title: "EXAMPLE", right: true}
+	count, last, example := column{title: "COUNT", right: true}, column{title: "LAST", yields: true}, column{title: "EXAMPLE", right: true}
 	var t table
 	switch d.By {
 	case ByError:

@@ -59,8 +59,8 @@ func (l Items) Document() any {
 
 // WriteTable draws the list for a terminal of the given width.
 func (l Items) WriteTable(w io.Writer, width int) error {
-	t := table{columns: []column{{title: "ID", right: true}, {title: "JOB", flex: true}, {title: "SCOPE", flex: true}, {title: "KEY", flex: true},
-		{title: "STATE"}, {title: "SINCE/DUE"}, {title: "ATTEMPTS", right: true}, {title: "REASON", flex: true}}}
+	t := table{columns: []column{{title: "ID", right: true}, {title: "JOB", flex: true}, {title: "SCOPE", flex: true, spare: true}, {title: "KEY", flex: true},
+		{title: "STATE"}, {title: "SINCE/DUE"}, {title: "ATTEMPTS", right: true, yields: true}, {title: "REASON", flex: true}}}
 	short := func(s string) string { return Short(s, keyWidth) }
 	l.fill(&t, short, func(at time.Time) string { return Moment(at, l.now) })
 	return t.write(w, width)

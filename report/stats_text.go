@@ -14,10 +14,10 @@ func (s Stats) WriteText(w io.Writer, width int) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "database %s\n", Safe(s.Path))
 	t := s.Totals
-	fmt.Fprintf(&b, "enqueued %d = ready %d + delayed %d + claimed %d + running %d + done %d + dead %d + dropped %d + pruned %d\n",
+	books := fmt.Sprintf("enqueued %d = ready %d + delayed %d + claimed %d + running %d + done %d + dead %d + dropped %d + pruned %d",
 		t.Enqueued, t.Ready, t.Delayed, t.Claimed, t.Running, t.Done, t.Dead, t.Dropped, t.Pruned)
-	for _, line := range s.holds() {
-		fmt.Fprintln(&b, line)
+	for _, line := range append([]string{books}, s.holds()...) {
+		fmt.Fprintln(&b, Wrap(line, width, 0, len("  ")))
 	}
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return err

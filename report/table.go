@@ -2,6 +2,7 @@ package report
 
 import (
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/olekukonko/tablewriter"
@@ -18,9 +19,11 @@ type table struct {
 
 // column is one column of a table.
 type column struct {
-	title string
-	right bool // numbers stand on the right
-	flex  bool // may be cut when the terminal is too narrow
+	title  string
+	right  bool // numbers stand on the right
+	flex   bool // may be cut when the terminal is too narrow
+	yields bool // is left out when the terminal is too narrow
+	spare  bool // is left out where no row has anything in it
 }
 
 func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
@@ -31,6 +34,7 @@ const minFlex = 12
 // write draws the table, at most width columns of the terminal wide where that
 // can be done by cutting flexible columns; width 0 is a terminal without end.
 func (t *table) write(w io.Writer, width int) error {
+	t.yield(width)
 	t.fit(width)
 	align := make([]tw.Align, len(t.columns))
 	titles := make([]string, len(t.columns))
@@ -61,14 +65,11 @@ func (t *table) write(w io.Writer, width int) error {
 	return out.Render()
 }
 
-// fit cuts the flexible columns, the widest first, until the table fits.
-func (t *table) fit(width int) {
-	if width <= 0 {
-		return
-	}
+// widths are those of the columns, and of all with the gaps between.
+func (t *table) widths() (widths []int, total int) {
 	const gap = 2
-	widths := make([]int, len(t.columns))
-	total := -gap
+	widths = make([]int, len(t.columns))
+	total = -gap
 	for i, c := range t.columns {
 		widths[i] = twwidth.Width(c.title)
 		for _, row := range t.rows {
@@ -76,6 +77,34 @@ func (t *table) fit(width int) {
 		}
 		total += widths[i] + gap
 	}
+	return widths, total
+}
+
+// yield leaves out what is not needed, from the left.
+func (t *table) yield(width int) {
+	if width <= 0 {
+		return
+	}
+	for i := 0; i < len(t.columns); {
+		_, total := t.widths()
+		blank := !slices.ContainsFunc(t.rows, func(row []string) bool { return row[i] != "" })
+		if c := t.columns[i]; !(c.yields && total > width || c.spare && blank) {
+			i++
+			continue
+		}
+		t.columns = slices.Delete(slices.Clone(t.columns), i, i+1)
+		for r := range t.rows {
+			t.rows[r] = slices.Delete(t.rows[r], i, i+1)
+		}
+	}
+}
+
+// fit cuts the flexible columns, the widest first, until the table fits.
+func (t *table) fit(width int) {
+	if width <= 0 {
+		return
+	}
+	widths, total := t.widths()
 	for total > width {
 		widest := -1
 		for i, c := range t.columns {

@@ -33,3 +33,23 @@ func TestTable(t *testing.T) {
 		t.Errorf("nothing was cut:\n%s", b.String())
 	}
 }
+
+// What is not needed makes room before anything is cut: it is left out, first
+// where it says nothing, then where there is no room.
+func TestTable_Yields(t *testing.T) {
+	for width, want := range map[int]string{
+		0:  "ID  SCOPE  N  REASON\n 7         1  timed out\n",
+		20: "ID  N  REASON\n 7  1  timed out\n",
+		15: "ID  REASON\n 7  timed out\n",
+	} {
+		tb := table{columns: []column{{title: "ID", right: true}, {title: "SCOPE", spare: true}, {title: "N", yields: true}, {title: "REASON", flex: true}}}
+		tb.add("7", "", "1", "timed out")
+		var b strings.Builder
+		if err := tb.write(&b, width); err != nil {
+			t.Fatal(err)
+		}
+		if b.String() != want {
+			t.Errorf("%d columns: got\n%swant\n%s", width, b.String(), want)
+		}
+	}
+}
