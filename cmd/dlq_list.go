@@ -40,7 +40,7 @@ The way back is batchq requeue, the way out batchq drop.`,
 		Example: `  batchq dlq list
   batchq dlq list --job pos --class timeout --since 24h
   batchq dlq list --by error --since 24h
-  batchq dlq list --error "no such order" | cut -f1 | xargs batchq drop
+  batchq dlq list --error "no such order" | cut -f1 | xargs -r batchq drop
   batchq dlq list --json`,
 		RunE: func(c *cobra.Command, args []string) error {
 			return runDLQList(c.Context(), a, o, args)

@@ -227,6 +227,9 @@ func (a *app) enqueue(s *stops, feed *store.Feed, records *list) (fed store.Fed,
 		return a.feed(s, nil, feed, records, records.share)
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
+	if err := a.askAboutName(s.soft, db, feed.Job); err != nil {
+		return fed, s.because(err)
+	}
 	return a.feed(s, db, feed, records, records.share)
 }
 
@@ -270,8 +273,11 @@ func (o *enqueueOptions) say(a *app, r report.Enqueued) {
 func (o *enqueueOptions) status(r report.Enqueued) error {
 	switch {
 	case r.Read < o.min:
-		return withHint(fmt.Errorf("%s read, and --min asks for %d", count(r.Read, "record"), o.min),
-			"what was read stays in the list; look at what produces it")
+		err := fmt.Errorf("%s read, and --min asks for %d", count(r.Read, "record"), o.min)
+		if r.DryRun {
+			return withHint(err, "look at what produces the list")
+		}
+		return withHint(err, "what was read stays in the list; look at what produces it")
 	case r.DryRun:
 		return nil // it has done what it was asked for
 	case r.StoppedAt != nil:
@@ -291,6 +297,37 @@ func forgottenJob(cfg *config.Config, verb, job string, files []string) error {
 		return nil
 	}
 	return withHint(usagef("%s is a file, and no JOB is named", job), "batchq %s JOB %s", verb, shellWord(job))
+}
+
+// askAboutName points out a job that no file declares and that the database has
+// never had an item of, where its name is nearly another's: with a slip of the
+// pen, a list that is done would be done again.
+func (a *app) askAboutName(ctx context.Context, db *sqlite.DB, job string) error {
+	cfg, err := a.config()
+	if err != nil {
+		return err
+	}
+	names, err := db.JobNames(ctx)
+	if err != nil || cfg.Jobs[job] != nil || slices.Contains(names, job) {
+		return err
+	}
+	if jobs.Nearest(job, cfg.Names) != "" {
+		return nil // noteUndeclared has said so
+	}
+	if near := jobs.Nearest(job, names); near != "" && withoutDigits(near) != withoutDigits(job) {
+		a.out.note("job %q has never had an item (did you mean %q?)", job, near)
+	}
+	return nil
+}
+
+// withoutDigits is what pos1 and pos2 have in common, which are no slips.
+func withoutDigits(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' {
+			return -1
+		}
+		return r
+	}, name)
 }
 
 // noteUndeclared points out a job that the configuration does not know: often

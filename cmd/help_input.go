@@ -45,7 +45,7 @@ var formatHelps = map[input.Format]formatHelp{
 	// Written by another command, for this one.
 	"export": {
 		"JSON Lines as dlq export writes them: each line brings its own key, value, scope and priority.",
-		"batchq dlq export --job pos | batchq enqueue pos --format export",
+		"batchq enqueue pos pos.jsonl --format export --on-duplicate replace",
 		"a line that is none of dlq export's",
 	},
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"batchq/jobs"
 	"batchq/lease/worker"
 	"batchq/report"
 	"batchq/store"
@@ -107,6 +108,14 @@ func (o *runOptions) run(ctx context.Context, a *app, files []string) (err error
 // both adds the list, and works the scope unless the list is in doubt.
 func (o *runOptions) both(ctx context.Context, a *app, s *stops, db *sqlite.DB, plan worker.Plan, feed *store.Feed, records *list) error {
 	if err := o.work.sayUndeclared(ctx, a, db); err != nil {
+		return err
+	}
+	if cfg, err := a.config(); err != nil {
+		return err
+	} else if near := jobs.Nearest(feed.Job, cfg.Names); near != "" && cfg.Jobs[feed.Job] == nil {
+		noteUndeclared(a, cfg, feed.Job)
+	}
+	if err := a.askAboutName(ctx, db, feed.Job); err != nil {
 		return err
 	}
 	fed, err := a.feed(s, db, feed, records, records.share)

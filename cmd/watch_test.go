@@ -19,8 +19,9 @@ import (
 // screen is a terminal: what a command writes to it, and what one sees of that.
 type screen struct {
 	*site
-	cmd  *exec.Cmd
-	over chan struct{} // closed when all has been read
+	cmd      *exec.Cmd
+	keyboard io.Writer
+	over     chan struct{} // closed when all has been read
 
 	mu  sync.Mutex
 	raw bytes.Buffer
@@ -31,7 +32,7 @@ func (s *site) onTerminal(columns uint16, c *exec.Cmd) *screen {
 	s.Helper()
 	tty, err := pty.StartWithAttrs(c, &pty.Winsize{Rows: 50, Cols: columns}, &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 1})
 	s.must(err)
-	v := &screen{site: s, cmd: c, over: make(chan struct{})}
+	v := &screen{site: s, cmd: c, keyboard: tty, over: make(chan struct{})}
 	go func() {
 		defer close(v.over)
 		_, _ = io.Copy(v, tty) // ends with EIO when the last writer has gone
@@ -62,15 +63,20 @@ func (v *screen) shows(text string) {
 // endsWith waits for the end, and returns the lines that stay on the screen.
 func (v *screen) endsWith(code int) []string {
 	v.Helper()
+	v.ends(code)
+	return v.seen()
+}
+
+func (v *screen) ends(code int) {
+	v.Helper()
 	err := v.cmd.Wait()
 	<-v.over
 	if got := v.cmd.ProcessState.ExitCode(); got != code {
 		v.Fatalf("exit %d, want %d: %v\n%q", got, code, err, v.written())
 	}
-	return v.seen()
 }
 
-var upAndClear = regexp.MustCompile(`^\x1b\[([0-9]+)A\x1b\[J`)
+var upAndClear = regexp.MustCompile(`^\r\x1b\[([0-9]+)A\x1b\[J`)
 
 // seen is what a person sees: lines, of which those were taken away that the
 // cursor went back over.
@@ -87,7 +93,7 @@ func (v *screen) seen() []string {
 			lines, rest = lines[:len(lines)-up], rest[len(m[0]):]
 			continue
 		}
-		line, after, whole := strings.Cut(rest, "\r\n")
+		line, after, whole := strings.Cut(strings.TrimPrefix(rest, "\r"), "\r\n") // the first flush
 		if !whole || strings.ContainsAny(line, "\x1b\r") {
 			v.Fatalf("%q is no whole line, or moves the cursor in another way", line)
 		}
@@ -138,7 +144,7 @@ func TestWatch_Width(t *testing.T) {
 	s.write("go", "")
 	v.endsWith(0)
 	for _, line := range strings.Split(v.written(), "\r\n") {
-		line = upAndClear.ReplaceAllString(line, "")
+		line = strings.TrimPrefix(upAndClear.ReplaceAllString(line, ""), "\r")
 		if strings.Contains(line, " of 1 item") && utf8.RuneCountInString(line) > 33 {
 			t.Errorf("%q is wider than the terminal", line)
 		}
@@ -166,6 +172,52 @@ func TestWatch_NoBar(t *testing.T) {
 				t.Errorf("%q", text)
 			}
 		})
+	}
+}
+
+// Where nothing can start, the bar says what the run waits for, and forecasts
+// nothing.
+func TestWatch_Waits(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	s.enqueue("j", []string{"later"}, "--delay", "1h")
+	v := s.onTerminal(120, s.terminalCommand("run", "j", "--item", "now", "--", "true"))
+	v.shows("1 of 2 items [")
+	v.shows("waiting: 1 item for later, the first is due at ")
+	s.want(0, "requeue", "--job", "j", "--state", "delayed")
+	lines := strings.Join(v.endsWith(0), "\n")
+	if !strings.Contains(lines, "batchq: waiting: 1 item for later, the first is due at ") || strings.Contains(v.written(), "eta") {
+		t.Errorf("%s\n%q", lines, v.written())
+	}
+
+	s.write("item.sh", "#!/bin/sh\necho >begun\nwhile [ ! -e go ]; do sleep 0.02; done\n")
+	s.enqueue("k", []string{"a"})
+	first := s.start(s.command("work", "k", "--", "./item.sh"))
+	s.until("it runs", func() bool { return s.file("begun") != "" })
+	second := s.start(s.command("run", "l", "--item", "b", "--", "true"))
+	s.until("it waits", func() bool { return strings.Contains(s.batchq("", "stats").stdout, "batchq run l") })
+	s.write("go", "")
+	first.endsWith(0)
+	if r := second.endsWith(0); !strings.Contains(r.stderr, "batchq: waiting: lane serial is full: 1 of 1, run ") {
+		t.Error(r)
+	}
+}
+
+// What is typed while the bar stands leaves nothing of it behind.
+func TestWatch_Typed(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	s.write("item.sh", "#!/bin/sh\nwhile [ ! -e go ]; do sleep 0.02; done\n")
+	s.enqueue("j", []string{"a"})
+	v := s.onTerminal(80, s.terminalCommand("work", "j", "--", "./item.sh"))
+	v.shows("0 of 1 item  1 running")
+	_, err := v.keyboard.Write([]byte{'x', 3}) // and Ctrl-C
+	s.must(err)
+	v.shows("stopping: ")
+	s.write("go", "")
+	v.ends(130)
+	if text := v.written(); strings.Contains(text, "\x1b") && strings.Count(text, "\x1b[1A") != strings.Count(text, "\r\x1b[1A") {
+		t.Errorf("the cursor does not go to the left before it goes up: %q", text)
 	}
 }
 

@@ -315,7 +315,7 @@ const rehearsed = 10
 
 // rehearse says what would run where.
 func (a *app) rehearse(ctx context.Context, db *sqlite.DB, plan worker.Plan) error {
-	rows, err := plannedJobs(ctx, db, plan)
+	rows, err := a.plannedJobs(ctx, db, plan)
 	if err != nil {
 		return err
 	}
@@ -332,10 +332,13 @@ func (a *app) rehearse(ctx context.Context, db *sqlite.DB, plan worker.Plan) err
 
 // plannedJobs are the jobs of a plan with what they find in the database, nil
 // for one that is not there.
-func plannedJobs(ctx context.Context, db *sqlite.DB, plan worker.Plan) (rows []report.PlannedJob, err error) {
+func (a *app) plannedJobs(ctx context.Context, db *sqlite.DB, plan worker.Plan) (rows []report.PlannedJob, err error) {
 	for _, l := range plan.Lanes {
 		for _, s := range l.Jobs {
 			r := report.PlannedJob{Job: s.Name, Lane: l.Name, Slots: l.Slots, Batch: plan.Batch, Source: s.Source, Command: declaredCommand(s), First: []string{}}
+			if fault := handler.Program(s, os.Environ()); fault != "" {
+				a.out.warn("job %s: its command can't be run now: %s", s.Name, fault)
+			}
 			if db != nil {
 				c, err := db.Counts(ctx, []string{s.Name}, plan.Scope)
 				if err != nil {

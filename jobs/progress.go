@@ -20,6 +20,10 @@ type Note struct {
 	Text  string
 }
 
+// Waiting begins a Note that says what the run waits for, until it starts
+// something again.
+const Waiting = "waiting: "
+
 // NoteLevel says who must see a note.
 type NoteLevel int8
 

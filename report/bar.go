@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/olekukonko/tablewriter/pkg/twwidth"
+	"github.com/vbauerster/cupwriter"
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
 )
@@ -95,7 +96,9 @@ func (w Watch) look() (pause time.Duration) {
 
 // draw puts the bar on the terminal, and returns what takes it away.
 func (w Watch) draw(began time.Time) (remove func()) {
-	bars := mpb.New(mpb.WithOutput(w.Terminal))
+	cursor := cupwriter.New(fromLeft{w.Terminal}, false)
+	cursor.SetTermFd(int(w.Terminal.Fd()))
+	bars := mpb.New(mpb.WithConsoleWriter(cursor))
 	style := mpb.BarStyle().Build()
 	bar, err := bars.Add(0, mpb.BarFillerFunc(func(to io.Writer, st decor.Statistics) error {
 		return w.Standing().draw(to, style, st.AvailableWidth, time.Since(began))
@@ -110,6 +113,17 @@ func (w Watch) draw(began time.Time) (remove func()) {
 			bars.Wait()
 		})
 	}
+}
+
+// fromLeft begins at the left edge: what is typed, a Ctrl-C for one, is echoed
+// where the cursor stands, and moves it.
+type fromLeft struct{ io.Writer }
+
+func (f fromLeft) Write(p []byte) (int, error) {
+	if _, err := f.Writer.Write(append([]byte("\r"), p...)); err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }
 
 // barWidth is how much of a terminal's width the bar itself takes; it does not

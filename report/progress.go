@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -41,6 +42,8 @@ type Progress struct {
 	before   int64        // what was settled when they were first looked at, and does not count
 	seen     bool         // they have been looked at
 	whole    bool         // it counts
+	changed  time.Time    // when something was started or settled last
+	waits    string       // what the run says that it waits for; "" while it does not
 }
 
 // started is an attempt in flight.
@@ -58,7 +61,8 @@ func NewProgress(to Printer, list string, whole bool) *Progress {
 // Started tells of an attempt that is about to run.
 func (p *Progress) Started(it *jobs.Item) {
 	p.mu.Lock()
-	p.inFlight[it.ID] = started{Short(string(it.Key), keyInBar), time.Now()}
+	p.changed, p.waits = time.Now(), ""
+	p.inFlight[it.ID] = started{Short(string(it.Key), keyInBar), p.changed}
 	p.mu.Unlock()
 	p.to.Detail("%s: attempt %d", Name(it), it.Attempt)
 }
@@ -93,6 +97,7 @@ func (p *Progress) settle(item int64, to jobs.State) (dead int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.inFlight, item)
+	p.changed = time.Now()
 	switch to {
 	case jobs.Done:
 		p.settled++
@@ -121,7 +126,7 @@ func (p *Progress) Standing() Standing {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := Standing{Unit: "item", Done: p.settled, Mine: p.settled, InFlight: len(p.inFlight),
-		Troubles: []Trouble{{int64(p.dead), "dead"}, {p.retried, "to retry"}}}
+		Troubles: []Trouble{{int64(p.dead), "dead"}, {p.retried, "retried"}}}
 	if p.seen {
 		s.Done = p.books.Done + p.books.Dead - p.before + p.settled - p.looked
 		s.Total = max(s.Done, p.books.Left()+p.books.Done+p.books.Dead-p.before)
@@ -133,11 +138,19 @@ func (p *Progress) Standing() Standing {
 		}
 	}
 	s.For = time.Since(first)
+	if len(p.inFlight) == 0 && p.waits != "" && time.Since(p.changed) > barAfter {
+		s.Waits = p.waits
+	}
 	return s
 }
 
 // Note passes on a sentence of the run.
 func (p *Progress) Note(n jobs.Note) {
+	if waits, ok := strings.CutPrefix(n.Text, jobs.Waiting); ok {
+		p.mu.Lock()
+		p.waits = waits
+		p.mu.Unlock()
+	}
 	switch n.Level {
 	case jobs.NoteMust:
 		p.to.Must("%s", n.Text)

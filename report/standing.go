@@ -22,6 +22,7 @@ type Standing struct {
 	InFlight int
 	Longest  string        // what has been in flight for longest
 	For      time.Duration // and how long
+	Waits    string        // what the command waits for; "" while it is at work
 }
 
 // Working is how far a command has come that does all of it by itself; total 0:
@@ -68,7 +69,7 @@ func (s Standing) rest(elapsed time.Duration) (parts []string) {
 	if s.Mine > 0 && elapsed > 0 {
 		parts = append(parts, pace(float64(s.Mine)/elapsed.Seconds()))
 	}
-	if left, known := s.left(elapsed); known {
+	if left, known := s.left(elapsed); known && s.Waits == "" {
 		parts = append(parts, "eta "+whole(left))
 	}
 	for _, t := range s.Troubles {
@@ -78,6 +79,9 @@ func (s Standing) rest(elapsed time.Duration) (parts []string) {
 	}
 	if s.InFlight > 0 {
 		parts = append(parts, fmt.Sprintf("%d running (%s for %s)", s.InFlight, s.Longest, whole(s.For)))
+	}
+	if s.Waits != "" {
+		parts = append(parts, jobs.Waiting+s.Waits)
 	}
 	return parts
 }

@@ -19,7 +19,7 @@ func TestStanding_Line(t *testing.T) {
 		"1 item":  {Unit: "item", Done: 1},
 		"8,120 of 10,000 items (81%), 12/s, eta 2m36s, 2 dead, 1 running (C-1006 for 3s)": {
 			Unit: "item", Done: 8120, Total: 10000, Mine: 120, InFlight: 1, Longest: "C-1006", For: 3900 * time.Millisecond,
-			Troubles: []Trouble{{2, "dead"}, {0, "to retry"}}},
+			Troubles: []Trouble{{2, "dead"}, {0, "retried"}}},
 		"9,999 of 10,000 items (99%), 999/s, eta 0s": {Unit: "item", Done: 9999, Total: 10000, Mine: 9999},
 		"3 of 3 items (100%), 18.0/min":              {Unit: "item", Done: 3, Total: 3, Mine: 3},
 		"50 of 100 items (50%)":                      {Unit: "item", Done: 50, Total: 100}, // all of it by others

@@ -30,7 +30,7 @@ func Worked(w Work) string {
 	for _, p := range []struct {
 		n    int
 		what string
-	}{{w.Retried, "to retry"}, {w.Dead, "dead"}, {w.Deferred, "deferred"}, {w.Interrupted, "interrupted"}, {w.Stale, "refused"}} {
+	}{{w.Retried, "retried"}, {w.Dead, "dead"}, {w.Deferred, "deferred"}, {w.Interrupted, "interrupted"}, {w.Stale, "refused"}} {
 		if p.n > 0 {
 			parts = append(parts, fmt.Sprintf("%s %d", p.what, p.n))
 		}

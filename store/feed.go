@@ -60,6 +60,9 @@ type Feed struct {
 	// Tell, where it is set, is told after each transaction what has become of
 	// the list so far.
 	Tell func(Fed)
+	// Each, where it is set, is told of every record that could become an item,
+	// and what became of it. The item's slices are valid until it returns.
+	Each func(it *NewItem, o Outcome)
 	// Keep is how many records of each kind Fed names; the others are counted.
 	Keep int
 }
@@ -195,6 +198,9 @@ func (r *feeding) reject(one Rejected) {
 func (r *feeding) count(o Outcome, it *NewItem, where Where) {
 	fed := &r.fed
 	fed.Read++
+	if r.Each != nil {
+		r.Each(it, o)
+	}
 	name := func(list []Named) []Named {
 		if len(list) >= r.Keep {
 			return list

@@ -29,12 +29,53 @@ func (w *Worker) sayBreakers(out store.Advanced) {
 func (w *Worker) sayHolds() {
 	for _, l := range w.lanes {
 		for _, h := range l.holds {
-			what, text := wording(h)
-			if !w.saidHolds[what] {
-				w.saidHolds[what] = true
-				w.note(jobs.NoteInfo, "waiting: %s", text)
-			}
+			w.sayWaits(wording(h))
 		}
+	}
+}
+
+// sayLeft tells what a run waits for that stays until all of it is settled,
+// apart from holds: a lane that others fill, what is due later, what others
+// have in hand.
+func (w *Worker) sayLeft(c store.Counts) {
+	var due time.Time
+	for _, l := range w.lanes {
+		if l.full != nil {
+			w.sayWaits(fullWording(l.full))
+		}
+		if !l.nextDue.IsZero() && (due.IsZero() || l.nextDue.Before(due)) {
+			due = l.nextDue
+		}
+	}
+	if others := c.Claimed + c.Running; others > 0 {
+		w.sayWaits("others", jobs.Count(others, "item")+" in hand of other runs")
+	}
+	// What comes again within seconds is no news: retries would make a line each.
+	if c.Delayed > 0 && c.Ready == 0 && time.Until(due) > longWait {
+		at := due.Format(time.DateTime)
+		w.sayWaits(at, jobs.Count(c.Delayed, "item")+" for later, the first is due at "+at)
+	}
+}
+
+// longWait is a wait that a person is told of.
+const longWait = 30 * time.Second
+
+// fullWording says who fills a lane; what tells them from others.
+func fullWording(f *FullLane) (what, text string) {
+	text = fmt.Sprintf("lane %s is full: %d of %d", f.Name, f.InUse, f.Slots)
+	what = f.Name
+	for _, h := range f.Holders {
+		what += fmt.Sprint(" ", h.Run)
+		text += fmt.Sprintf(", run %d since %s", h.Run, h.Since.Local().Format(time.TimeOnly))
+	}
+	return what, text
+}
+
+// sayWaits tells, once for each what, something that a run waits for.
+func (w *Worker) sayWaits(what, text string) {
+	if !w.saidHolds[what] {
+		w.saidHolds[what] = true
+		w.note(jobs.NoteInfo, jobs.Waiting+"%s", text)
 	}
 }
 

@@ -155,6 +155,9 @@ func (w *Worker) nothingLeft() (bool, error) {
 		_, err = w.later(err)
 		return false, err
 	}
+	if c.Left() > 0 {
+		w.sayLeft(c)
+	}
 	return c.Left() == 0, nil
 }
 
