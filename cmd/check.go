@@ -27,7 +27,8 @@ stand the settings that differ from the built-in defaults, each with the line
 that says so; with -v all of them. --json always has all.
 
 A note is no fault, but perhaps not what was meant: a job whose lane is not
-declared runs in serial; a program is not there; nothing uses a lane or a pool.`,
+declared runs in serial; a program is not there; nothing uses a lane or a pool;
+a placeholder is none, or stands in text that a shell reads.`,
 		Example: `  batchq check
   batchq check -v
   batchq check --config new.toml && mv new.toml batchq.toml
@@ -75,11 +76,15 @@ func runCheck(a *app) error {
 	return nil
 }
 
-// programNotes tells of programs that could not be run now. That is no fault
-// of the file: they may be there tomorrow, or for another user.
+// programNotes tells of placeholders that are probably a mistake, and of
+// programs that could not be run now. That is no fault of the file: they may be
+// there tomorrow, or for another user.
 func programNotes(cfg *config.Config) (notes []string) {
 	environ := os.Environ()
 	for _, name := range cfg.Names {
+		for _, doubt := range handler.Doubts(&cfg.Jobs[name].Handler) {
+			notes = append(notes, fmt.Sprintf("job %q (%s): %s", name, cfg.Jobs[name].Source, doubt))
+		}
 		if fault := handler.Program(cfg.Jobs[name], environ); fault != "" {
 			notes = append(notes, fmt.Sprintf("job %q (%s): its command can't be run now: %s", name, cfg.Jobs[name].Source, fault))
 		}

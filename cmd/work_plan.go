@@ -49,7 +49,7 @@ func (o *workOptions) plan(a *app) (worker.Plan, error) {
 		if err := o.policy.apply(s); err != nil {
 			return p, err
 		}
-		a.warnBraces(s)
+		a.warnDoubts(s)
 	}
 	if p.Lanes, err = o.lanes(cfg, specs); err != nil {
 		return p, err
@@ -173,14 +173,10 @@ func (o *workOptions) ofTheMoment(cfg *config.Config) (*jobs.Spec, error) {
 // commandLine is the source of a job whose command is given for the moment.
 const commandLine = "the command line"
 
-// warnBraces points out an argument that looks like a placeholder and is none.
-func (a *app) warnBraces(s *jobs.Spec) {
-	for _, word := range s.Handler.Command {
-		name, left := strings.CutPrefix(word, "{")
-		name, right := strings.CutSuffix(name, "}")
-		if left && right && config.CheckName(name) == nil && !handler.HasPlaceholder([]string{word}) {
-			a.out.warn("job %s: %s is no placeholder and stays as it is; a column or field is {.%s}", s.Name, word, name)
-		}
+// warnDoubts points out placeholders that are probably not what was meant.
+func (a *app) warnDoubts(s *jobs.Spec) {
+	for _, doubt := range handler.Doubts(&s.Handler) {
+		a.out.warn("job %s: %s", s.Name, doubt)
 	}
 }
 

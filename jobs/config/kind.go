@@ -220,8 +220,8 @@ func variablesAt(field func(*target) *map[string]string) kind {
 			s, reason := stringOf(entry)
 			switch {
 			case reason != "":
-			case entry.key == "" || strings.ContainsAny(entry.key, "=\x00"):
-				reason = "is no name for a variable (empty, or has = or a NUL byte)"
+			case entry.key == "" || strings.ContainsAny(entry.key, "= \t\r\n\x00"):
+				reason = "is no name for a variable (empty, or has a blank, = or a NUL byte)"
 			case strings.HasPrefix(entry.key, "BATCHQ_"):
 				reason = "names that begin with BATCHQ_ are set by batchq itself"
 			}
