@@ -10,6 +10,7 @@ import (
 
 	"batchq/jobs"
 	"batchq/jobs/input"
+	"batchq/report"
 	"batchq/store"
 )
 
@@ -75,12 +76,27 @@ func flagOffers(a *app) map[string]offer {
 		"job":          several(anyOf(a.jobWords)),
 		"lane":         anyOf(a.laneWords),
 		"scope":        a.scopeWords,
-		"state":        several(fixed(jobs.States()...)),
-		"class":        fixed(failureClasses...),
+		"state":        several(stateWords),
+		"class":        fixed(jobs.SetAside()...),
+		"by":           fixed(report.GroupsBy()...),
 		"format":       fixed(input.Formats()...),
 		"on-duplicate": fixed(onDuplicates...),
 		"since":        fixed("today", "yesterday", "1h", "24h", "7d"),
 	}
+}
+
+// stateWords offers those states that the command does not refuse.
+func stateWords(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	states := jobs.States()
+	switch c.CommandPath() {
+	case "batchq requeue":
+		states = requeued
+	case "batchq drop":
+		states = droppable
+	case "batchq prune":
+		states = prunable
+	}
+	return fixed(states...)(c, args, typed)
 }
 
 // onDuplicates are the ways of --on-duplicate.

@@ -36,6 +36,9 @@ still holds, and that can't be ended from here, is dropped by its ID.`,
 	return c
 }
 
+// droppable are the states of items that nobody holds or has finished.
+var droppable = []jobs.State{jobs.Dead, jobs.Ready, jobs.Delayed}
+
 type dropOptions struct {
 	movingFlags
 }
@@ -44,8 +47,7 @@ func runDrop(ctx context.Context, a *app, o *dropOptions, args []string) error {
 	if len(args) == 0 && !o.given() {
 		return withHint(usagef("drop needs an ID or a selection"), "name at least a --job or a --state; --dry-run says what would happen")
 	}
-	all := []jobs.State{jobs.Dead, jobs.Ready, jobs.Delayed}
-	mv, err := o.moving(a, args, all, all)
+	mv, err := o.moving(a, args, droppable, droppable)
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package cmd
 import (
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -38,7 +37,7 @@ func (s *selectionFlags) register(f *pflag.FlagSet, states string) {
 	if states != "" {
 		f.StringSliceVar(&s.states, "state", nil, states)
 	}
-	f.StringVar(&s.class, "class", "", "whose last failure was of this `CLASS`: permanent, retry, timeout, crash or defer")
+	f.StringVar(&s.class, "class", "", "whose last failure was of this `CLASS`: "+oneOf(jobs.SetAside())+" (help exit-codes says what they mean)")
 	f.StringVar(&s.reason, "error", "", "whose reason contains `TEXT`")
 	f.StringVar(&s.since, "since", "", "settled or added since `TIME`: 24h, 7d, today, yesterday or RFC 3339")
 }
@@ -116,18 +115,17 @@ func parseIDs(words []string) ([]int64, error) {
 	return slices.Compact(ids), nil
 }
 
-// failureClasses are the classes that an item's last failure can have.
-var failureClasses = []jobs.Class{jobs.ClassPermanent, jobs.ClassRetry, jobs.ClassTimeout, jobs.ClassCrash, jobs.ClassDefer, jobs.ClassFree, jobs.ClassSuspect, jobs.ClassBroken}
-
+// parseClass also takes the classes of items that are ready again, which show
+// knows; it names those that a list of what went wrong can have.
 func parseClass(name string) (jobs.Class, error) {
 	if name == "" {
 		return "", nil
 	}
-	if class := jobs.Class(name); slices.Contains(failureClasses, class) {
+	if class := jobs.Class(name); class != jobs.ClassDone && slices.Contains(jobs.Classes(), class) {
 		return class, nil
 	}
-	names := texts(failureClasses)
-	return "", meant(usagef("--class: no class %q: want one of %s", name, strings.Join(names, ", ")), name, names)
+	err := withHint(usagef("--class: no class %q: want %s", name, oneOf(jobs.SetAside())), "batchq help exit-codes says what they mean")
+	return "", meant(err, name, texts(jobs.SetAside()))
 }
 
 // parseSince returns how long ago text was: a duration ("24h", "7d"), "today"

@@ -129,6 +129,32 @@ exit code. after and error may be left out:
 		{string(jobs.ClassPermanent), "to the dead-letter list"},
 		{string(jobs.ClassDefer), fmt.Sprintf("put off until after is over, free, at most defer_cap (%d) times", p.DeferCap)},
 	})
+	b.WriteString(classesText(width))
+	return b.String()
+}
+
+// classDocs says what each class means, and to whom.
+var classDocs = map[jobs.Class]string{
+	jobs.ClassDone:      "it succeeded",
+	jobs.ClassPermanent: "no repetition cures it: dead at once",
+	jobs.ClassRetry:     "it failed, and may succeed later: tried again after a delay, dead at max_attempts",
+	jobs.ClassTimeout:   "a retry, because the attempt took longer than its timeout and was ended",
+	jobs.ClassCrash:     "the run died while the item was running: tried again, dead at max_crashes",
+	jobs.ClassDefer:     "its command asked to be put off: not charged, dead after defer_cap times",
+	jobs.ClassFree:      `interrupted by a stop, or never begun for want of processes: not charged, and ready again; dead only where on_crash = "dead"`,
+	jobs.ClassSuspect:   "126 or 127 from a command that has not worked yet in this run: perhaps the command is missing, so the item is not charged, and ready again",
+	jobs.ClassBroken:    "the command could not be executed at all: the job's fault, so the item is not charged, and ready again",
+}
+
+// classesText explains the words that lists, show and --class have for outcomes.
+func classesText(width int) string {
+	var b strings.Builder
+	b.WriteString("\n" + report.Wrap("CLASSES are the words for how an attempt ended in lists, in show and --class:", width, 0, 0) + "\n\n")
+	var pairs [][2]string
+	for _, class := range jobs.Classes() {
+		pairs = append(pairs, [2]string{string(class), classDocs[class]})
+	}
+	entries(&b, width, pairs)
 	return b.String()
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"batchq/jobs"
 	"batchq/jobs/config"
 	"batchq/jobs/handler"
 	"batchq/jobs/input"
@@ -101,5 +102,19 @@ func TestRanges(t *testing.T) {
 		if got := ranges(numbers); got != want {
 			t.Errorf("ranges(%v) = %q, want %q", numbers, got, want)
 		}
+	}
+}
+
+func TestTopics_ExplainEveryClass(t *testing.T) {
+	text := exitCodesText(helpWidth)
+	for _, class := range jobs.Classes() {
+		doc := classDocs[class]
+		first, _, _ := strings.Cut(doc, " ")
+		if doc == "" || !regexp.MustCompile(`(?m)^  `+string(class)+` +`+first).MatchString(text) {
+			t.Errorf("%s is not explained", class)
+		}
+	}
+	if len(classDocs) != len(jobs.Classes()) {
+		t.Errorf("%d classes are explained, and there are %d", len(classDocs), len(jobs.Classes()))
 	}
 }

@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync/atomic"
 
@@ -152,17 +153,17 @@ func (mv moving) rehearse(ctx context.Context, db *sqlite.DB) (moved store.Moved
 }
 
 // oneOf says "dead, ready or delayed".
-func oneOf(states []jobs.State) string {
+func oneOf[T any](words []T) string {
 	s := ""
-	for i, state := range states {
+	for i, word := range words {
 		switch {
 		case i == 0:
-		case i == len(states)-1:
+		case i == len(words)-1:
 			s += " or "
 		default:
 			s += ", "
 		}
-		s += state.String()
+		s += fmt.Sprint(word)
 	}
 	return s
 }

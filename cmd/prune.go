@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -50,6 +51,9 @@ keep_done = "30d" in batchq.toml is pruned by work itself.`,
 	})
 	return c
 }
+
+// prunable are the states of items that are settled, for good.
+var prunable = []jobs.State{jobs.Done, jobs.Dropped}
 
 type pruneOptions struct {
 	flags     *pflag.FlagSet
@@ -98,7 +102,7 @@ func (o *pruneOptions) prune(args []string, now time.Time) (p store.Prune, names
 	}
 	for _, name := range o.states {
 		state, err := jobs.ParseState(name)
-		if err == nil && state != jobs.Done && state != jobs.Dropped {
+		if err == nil && !slices.Contains(prunable, state) {
 			err = fmt.Errorf("only done and dropped items can go, and %s ones never do", state)
 		}
 		if err != nil {

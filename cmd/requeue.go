@@ -49,6 +49,9 @@ var movingExits = exits{
 	exitConfig: "the configuration is broken, or there is no database there",
 }
 
+// requeued are the states from which items can be made ready.
+var requeued = []jobs.State{jobs.Dead, jobs.Delayed, jobs.Done}
+
 type requeueOptions struct {
 	movingFlags
 	yes bool
@@ -58,7 +61,7 @@ func runRequeue(ctx context.Context, a *app, o *requeueOptions, args []string) e
 	if len(args) == 0 && !o.given() && !o.all {
 		return withHint(usagef("requeue needs an ID or a selection"), "--all means all dead items")
 	}
-	mv, err := o.moving(a, args, []jobs.State{jobs.Dead, jobs.Delayed, jobs.Done}, []jobs.State{jobs.Dead})
+	mv, err := o.moving(a, args, requeued, []jobs.State{jobs.Dead})
 	if err != nil {
 		return err
 	}

@@ -22,6 +22,17 @@ const (
 	ClassBroken    Class = "broken"    // the job can't be run at all; nobody is charged
 )
 
+// Classes lists every class, in the order in which they are explained.
+func Classes() []Class {
+	return []Class{ClassDone, ClassPermanent, ClassRetry, ClassTimeout, ClassCrash, ClassDefer, ClassFree, ClassSuspect, ClassBroken}
+}
+
+// SetAside lists the classes that the last failure of a dead or delayed item can
+// have. The others leave an item ready, or settle it.
+func SetAside() []Class {
+	return []Class{ClassPermanent, ClassRetry, ClassTimeout, ClassCrash, ClassDefer, ClassFree}
+}
+
 // Ending says who ended an attempt, and how.
 type Ending int8
 
