@@ -18,14 +18,15 @@ func newMan(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "man DIR",
 		Short: "Write the manual pages of every command, and of batchq.toml",
-		Long: `Writes batchq.1, a page in section 1 for every command (batchq-enqueue.1,
-batchq-dlq-list.1, …) and batchq.toml.5 into DIR, which is made if it is not
-there. Pages that are there are replaced.
+		Long: `DIR is the root of a manual, as man -M takes it. It gets man1/batchq.1, a page
+beside it for every command (batchq-enqueue.1, batchq-dlq-list.1, …) and
+man5/batchq.toml.5. Directories that are not there are made, pages that are
+there are replaced.
 
 They say what --help says. The same program writes the same bytes: the date on
 them is $SOURCE_DATE_EPOCH, else that of the commit that was built, else none.`,
-		Example: `  batchq man ~/.local/share/man/man1 && man batchq-enqueue
-  batchq man pages && man -l pages/batchq.toml.5`,
+		Example: `  batchq man ~/.local/share/man && man batchq-enqueue
+  batchq man pages && man -M pages batchq.toml`,
 		Args: func(c *cobra.Command, args []string) error {
 			if err := atLeastOne("a DIR")(c, args); err != nil || len(args) == 1 {
 				return err
@@ -46,13 +47,17 @@ func runMan(a *app, root *cobra.Command, dir string) error {
 		return err
 	}
 	pages := append(commandPages(root), configPage())
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
+	if base := filepath.Base(dir); base == "man1" || base == "man5" {
+		return withHint(usagef("%s is one section of a manual, and the pages are of two: want the directory above it", dir),
+			"batchq man %s", shellWord(filepath.Dir(dir)))
 	}
 	var names []string
 	for _, p := range pages {
 		p.Date, p.Source = date, "batchq "+buildVersion()
-		name := fmt.Sprintf("%s.%d", p.Name, p.Section)
+		name := fmt.Sprintf("man%d/%s.%d", p.Section, p.Name, p.Section)
+		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755); err != nil {
+			return err
+		}
 		// Manuals are for everybody to read.
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(p.Roff()), 0o644); err != nil {
 			return err

@@ -22,7 +22,7 @@ func pages(t *testing.T, environ map[string]string) map[string]string {
 	if code != 0 {
 		t.Fatalf("status %d: %s", code, &stderr)
 	}
-	files, err := filepath.Glob(dir + "/*")
+	files, err := filepath.Glob(dir + "/man[15]/*")
 	if err != nil {
 		t.Fatal(err)
 	}
