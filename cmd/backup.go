@@ -53,7 +53,7 @@ done again.`,
 		exitFailed: "there is no copy: FILE is there already, there is no room, or the database is at fault",
 		exitUsage:  "",
 		exitConfig: "the configuration is broken, or there is no database there",
-		exitHUP:    "", exitINT: "", exitTERM: "", exitTSTP: "",
+		exitHUP:    "", exitINT: "", exitQUIT: "", exitTERM: "", exitTSTP: "",
 	})
 	return c
 }

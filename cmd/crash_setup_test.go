@@ -165,7 +165,7 @@ func (p *started) wait() result {
 	select {
 	case <-p.done:
 	case <-time.After(2 * patience):
-		_ = p.cmd.Process.Signal(syscall.SIGQUIT) // its goroutines, on stderr
+		_ = p.cmd.Process.Signal(syscall.SIGABRT) // its goroutines, on stderr; QUIT is a stop
 		<-p.done
 		p.s.Fatalf("%v does not end\n%s", p.cmd.Args, p.stderr.String())
 	}

@@ -32,7 +32,7 @@ no number, so that there is something in the dead-letter list.`,
 		RunE: func(c *cobra.Command, _ []string) error { return runDemo(c.Context(), a) },
 	}
 	setExits(c, exits{exitOK: "every customer was settled once, or set aside", exitFailed: "something was not as it should be",
-		exitUsage: "", exitHUP: "", exitINT: "", exitTERM: ""})
+		exitUsage: "", exitHUP: "", exitINT: "", exitQUIT: "", exitTERM: ""})
 	return c
 }
 

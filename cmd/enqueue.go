@@ -73,7 +73,7 @@ A list that was interrupted is completed by the same command.`,
 		exitUsage:  "",
 		exitPart:   "done in part: records were rejected, in conflict, or their key is in the\n       dead-letter list; or --on-duplicate fail ended the list",
 		exitConfig: "the configuration is broken",
-		exitHUP:    "", exitINT: "", exitTERM: "", exitTSTP: "",
+		exitHUP:    "", exitINT: "", exitQUIT: "", exitTERM: "", exitTSTP: "",
 	})
 	return c
 }

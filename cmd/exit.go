@@ -25,6 +25,7 @@ const (
 	exitConfig exitCode = 78 // EX_CONFIG
 	exitHUP    exitCode = 128 + exitCode(syscall.SIGHUP)
 	exitINT    exitCode = 128 + exitCode(syscall.SIGINT)
+	exitQUIT   exitCode = 128 + exitCode(syscall.SIGQUIT)
 	exitTERM   exitCode = 128 + exitCode(syscall.SIGTERM)
 	exitTSTP   exitCode = 128 + exitCode(syscall.SIGTSTP)
 )
@@ -40,6 +41,7 @@ var exitMeaning = map[exitCode]string{
 	exitConfig: "the configuration or the job is broken, or there is no database there",
 	exitHUP:    "stopped by HUP",
 	exitINT:    "stopped by INT",
+	exitQUIT:   "stopped by QUIT",
 	exitTERM:   "stopped by TERM",
 	exitTSTP:   "stopped by TSTP",
 }
@@ -71,6 +73,8 @@ func signalName(s syscall.Signal) string {
 		return "HUP"
 	case syscall.SIGINT:
 		return "INT"
+	case syscall.SIGQUIT:
+		return "QUIT"
 	case syscall.SIGTERM:
 		return "TERM"
 	case syscall.SIGTSTP:

@@ -55,6 +55,7 @@ with batchq resume; stats shows it.`,
 		exitConfig: "no such job, or the configuration is broken, or there is no database there",
 		exitHUP:    "HUP ended the waiting; the pause stays",
 		exitINT:    "INT ended the waiting; the pause stays",
+		exitQUIT:   "QUIT ended the waiting; the pause stays",
 		exitTERM:   "TERM ended the waiting; the pause stays",
 		exitTSTP:   "TSTP ended the waiting; the pause stays",
 	})

@@ -47,7 +47,7 @@ keep_done = "30d" in batchq.toml is pruned by work itself.`,
 		exitFailed: "", exitUsage: "",
 		exitConfig: "the configuration is broken, or there is no database there",
 		exitLeft:   "a run of an older batchq is at work on the database: run me again",
-		exitHUP:    "", exitINT: "", exitTERM: "", exitTSTP: "",
+		exitHUP:    "", exitINT: "", exitQUIT: "", exitTERM: "", exitTSTP: "",
 	})
 	return c
 }

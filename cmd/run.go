@@ -58,7 +58,7 @@ parallel -j N. Without it, one item runs at a time.`,
 		exitPart:   "done in part: records were rejected or in conflict, or an item of the scope is\n       in the dead-letter list; or --on-duplicate fail ended the list",
 		exitLeft:   "something of the scope is left (--limit, --once, --max-runtime): run me again",
 		exitConfig: "the configuration or the job is broken",
-		exitHUP:    "", exitINT: "", exitTERM: "", exitTSTP: "",
+		exitHUP:    "", exitINT: "", exitQUIT: "", exitTERM: "", exitTSTP: "",
 	})
 	return c
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // stops are the two ways in which a person ends a run: the first signal asks
-// (soft), the second one insists (hard).
+// (soft), the second one insists (hard). QUIT insists at once.
 type stops struct {
 	soft, hard context.Context
 	first      atomic.Int64 // the signal that asked; 0: none yet
@@ -27,7 +27,7 @@ func listen(parent context.Context) *stops {
 	soft, ask := context.WithCancel(parent)
 	hard, insist := context.WithCancel(context.WithoutCancel(parent))
 	s := &stops{soft: soft, hard: hard, got: make(chan os.Signal, 2), reloads: make(chan struct{}, 1)}
-	wanted := []os.Signal{syscall.SIGTERM, syscall.SIGTSTP}
+	wanted := []os.Signal{syscall.SIGTERM, syscall.SIGTSTP, syscall.SIGQUIT}
 	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGHUP} {
 		if !signal.Ignored(sig) {
 			wanted = append(wanted, sig)
@@ -39,13 +39,7 @@ func listen(parent context.Context) *stops {
 		for {
 			select {
 			case sig := <-s.got:
-				if sig == syscall.SIGHUP && s.follows.Load() {
-					s.reload()
-				} else if s.first.CompareAndSwap(0, int64(sig.(syscall.Signal))) {
-					ask()
-				} else {
-					insist()
-				}
+				s.heed(sig, ask, insist)
 			case <-gone:
 				return
 			}
@@ -58,6 +52,20 @@ func listen(parent context.Context) *stops {
 		insist()
 	}
 	return s
+}
+
+// heed does what a signal says. Whoever presses Ctrl-\ has waited long enough:
+// what runs is ended before anybody is told that it has time.
+func (s *stops) heed(sig os.Signal, ask, insist func()) {
+	if sig == syscall.SIGHUP && s.follows.Load() {
+		s.reload()
+		return
+	}
+	first := s.first.CompareAndSwap(0, int64(sig.(syscall.Signal)))
+	if sig == syscall.SIGQUIT || !first {
+		insist()
+	}
+	ask()
 }
 
 // follow makes HUP ask for a reload instead of a stop, as it does of daemons,

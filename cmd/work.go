@@ -58,7 +58,7 @@ second. HUP makes it read batchq.toml again; TERM lets what runs finish.`,
 	}
 	o.register(c.Flags())
 	setExits(c, exits{exitOK: "", exitFailed: "", exitUsage: "", exitPart: "", exitLeft: "", exitConfig: "",
-		exitHUP: "", exitINT: "", exitTERM: "", exitTSTP: ""})
+		exitHUP: "", exitINT: "", exitQUIT: "", exitTERM: "", exitTSTP: ""})
 	return c
 }
 

@@ -208,11 +208,12 @@ func (w *Worker) loop() error {
 // checkClock lets the reasons to stop take effect.
 func (w *Worker) checkClock() {
 	now := time.Now()
+	asked := w.soft.Err() != nil // read first: who insists at once has insisted before he asks
 	w.killed = w.hard.Err() != nil
-	if (w.soft.Err() != nil || w.killed) && w.graceEnd.IsZero() {
+	if (asked || w.killed) && w.graceEnd.IsZero() {
 		w.closing, w.summary.Stopped = "stopped", true
 		w.graceEnd = now.Add(w.plan.Grace)
-		if n := len(w.inFlight) - len(w.pending); n > 0 {
+		if n := len(w.inFlight) - len(w.pending); n > 0 && !w.killed {
 			w.note(jobs.NoteInfo, "stopping: %d at work may take %s more; a second signal ends them now", n, w.plan.Grace)
 		}
 	}
