@@ -40,7 +40,7 @@ var formatHelps = map[input.Format]formatHelp{
 	input.JSONL: {
 		"One JSON object a line, which is the payload. Files that end in .jsonl or .ndjson.",
 		"batchq enqueue mail list.jsonl --key id",
-		"a line that is no JSON object, a key field that is missing or no text or number",
+		"a line that is no JSON object, a key field that is missing or is no text, number, true or false",
 	},
 	// Written by another command, for this one.
 	"export": {
