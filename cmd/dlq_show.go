@@ -152,7 +152,7 @@ func (a *app) showDead(ctx context.Context, db *sqlite.DB, s *store.Story, paylo
 	if err != nil {
 		return err
 	}
-	again, err := a.repetition(s, around, payload, broken)
+	again, err := a.repetition(db.Path(), s, around, payload, broken)
 	if err != nil {
 		return err
 	}
@@ -170,7 +170,7 @@ func (a *app) showDead(ctx context.Context, db *sqlite.DB, s *store.Story, paylo
 // repetition is how an item's last attempt can be done again by hand. The job
 // is as a file declares it now, else as the run of that attempt worked it, or as
 // it was worked last.
-func (a *app) repetition(s *store.Story, around report.Around, payload []byte, broken error) (out report.Repetition, err error) {
+func (a *app) repetition(database string, s *store.Story, around report.Around, payload []byte, broken error) (out report.Repetition, err error) {
 	spec := around.Declared
 	switch {
 	case spec != nil:
@@ -203,7 +203,7 @@ func (a *app) repetition(s *store.Story, around report.Around, payload []byte, b
 		out.Missing = "there is nothing that could be executed: " + err.Error()
 		return out, nil
 	}
-	out.Call, out.Shell = &call, a.paste(s.Item.ID, &spec.Handler, &call)
+	out.Call, out.Shell = &call, paste(database, s.Item.ID, &spec.Handler, &call)
 	return out, nil
 }
 

@@ -14,8 +14,10 @@ import (
 // a subshell, which changes nothing of the person's own, and in a scratch
 // directory it keeps what is no part of the call: the file for a result, and
 // the payload. That is no pipe, as it was none for the attempt, and so that
-// nothing runs with an empty input where the payload is no longer there.
-func (a *app) paste(id int64, h *jobs.Handler, call *handler.Call) string {
+// nothing runs with an empty input where the payload is no longer there. The
+// database is named by its whole path: the same number is another item in that
+// of another directory.
+func paste(database string, id int64, h *jobs.Handler, call *handler.Call) string {
 	var b strings.Builder
 	b.WriteString(`(d=$(mktemp -d) && trap 'cat "$d/result" 2>/dev/null; rm -r "$d"' EXIT &&` + "\n")
 	words := &pastedWords{}
@@ -25,14 +27,14 @@ func (a *app) paste(id int64, h *jobs.Handler, call *handler.Call) string {
 	}
 	env = append(env, `BATCHQ_RESULT="$d/result"`)
 	argv := words.argv(h, call.Argv)
-	dir := words.word(call.Dir)
+	dir, db := words.word(call.Dir), words.word(database)
 	if words.newlines {
 		b.WriteString(`  nl=$(printf '\012_') && nl=${nl%_} &&` + "\n")
 	}
 	input := "</dev/null"
 	if call.Payload {
 		input = `<"$d/payload"`
-		fmt.Fprintf(&b, "  %s dlq show %d --payload >\"$d/payload\" &&\n", a.self(), id)
+		fmt.Fprintf(&b, "  batchq --db %s dlq show %d --payload >\"$d/payload\" &&\n", db, id)
 	}
 	if call.Dir != "" {
 		fmt.Fprintf(&b, "  cd %s &&\n", dir)
