@@ -100,9 +100,19 @@ func (a *app) configOrNone() error {
 	if failed != nil {
 		return failed
 	}
-	a.out.warn("going by the database alone: %v", err)
+	a.out.warn("going by the database alone: %s", a.inShort(err))
 	a.loaded = none
 	return nil
+}
+
+// inShort is what is wrong with the configuration, on one line: several faults
+// are counted, as a person who is after something else need not read them all.
+func (a *app) inShort(err error) string {
+	var faults config.Faults
+	if !errors.As(err, &faults) || len(faults) < 2 {
+		return err.Error()
+	}
+	return fmt.Sprintf("%d faults in %s (%s check lists them)", len(faults), faults[0].File, a.self())
 }
 
 // database returns the path of the database, absolute, and who named it:
