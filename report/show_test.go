@@ -225,6 +225,55 @@ func TestShow_Why(t *testing.T) {
 	}
 }
 
+// An item that is ready because its command can't be run does not only wait
+// for a run: the next one fails alike.
+func TestShow_Broken(t *testing.T) {
+	attempt := func(class jobs.Class, reason string) store.AttemptRow {
+		return store.AttemptRow{Number: 2, Class: class, Reason: reason, Started: noon.Add(-time.Minute), Duration: time.Second}
+	}
+	for _, c := range []struct {
+		name string
+		set  func(*shown)
+		want []string
+	}{
+		{"Broken", func(s *shown) {
+			s.Runs, s.Attempts = nil, []store.AttemptRow{attempt(jobs.ClassBroken, "./gone.sh: no such file")}
+		},
+			[]string{"its command could not be run in attempt 2 at 11:59:01, 59s ago: ./gone.sh: no such file -> batchq check", "no run is at work -> batchq work pos"}},
+		{"Suspect", func(s *shown) {
+			s.Declared, s.Runs, s.Attempts = nil, nil, []store.AttemptRow{attempt(jobs.ClassSuspect, "exit 127: x: not found")}
+		},
+			[]string{"its command, or one that it calls, could not be found or executed, as its exit says in attempt 2 at 11:59:01, 59s ago: exit 127: x: not found",
+				"job pos is not declared: there is no batchq.toml -> batchq work pos -- COMMAND {}", "no run is at work"}},
+		{"BesideARunThatTakesIt", func(s *shown) { s.Attempts = []store.AttemptRow{attempt(jobs.ClassBroken, "gone")} },
+			[]string{"its command could not be run in attempt 2 at 11:59:01, 59s ago: gone -> batchq check"}},
+		{"AnEarlierAttempt", func(s *shown) {
+			s.Item.Attempt, s.Runs, s.Attempts = 3, nil, []store.AttemptRow{attempt(jobs.ClassBroken, "gone")}
+		}, []string{"no run is at work -> batchq work pos"}},
+		{"AnotherClass", func(s *shown) { s.Runs, s.Attempts = nil, []store.AttemptRow{attempt(jobs.ClassFree, "stopped")} },
+			[]string{"no run is at work -> batchq work pos"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newShown(jobs.Ready)
+			s.Item.Attempt = 2
+			c.set(s)
+			doc := NewShow(&s.Story, s.Around, noon)
+			var got []string
+			for _, w := range doc.Why {
+				text := w.Text
+				for _, h := range w.Hints {
+					text += " -> " + h.Command
+				}
+				got = append(got, text)
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			checkScreen(t, doc)
+		})
+	}
+}
+
 // readme is what README.md says of show's document.
 func readme(t *testing.T) string {
 	t.Helper()

@@ -25,6 +25,7 @@ const (
 	whyRate       = "rate"        //
 	whyBehind     = "behind"      // others of its job start first
 	whyUndeclared = "undeclared"  // no file says how its job runs
+	whyBroken     = "broken"      // its command could not be run, and that was charged to nobody
 	whyNoRun      = "no_run"      // nobody is at work, or nobody who takes it
 	whyFree       = "free"        // nothing is in its way
 	whyClaimed    = "claimed"     // a run holds it and has not started it
@@ -251,8 +252,33 @@ func (t *telling) who(run int64, orphan bool) string {
 
 // waits is what one that is due waits for.
 func (t *telling) waits() []Why {
-	list := slices.Concat(t.held(), t.noRoom())
+	list := slices.Concat(t.broken(), t.held(), t.noRoom())
 	return append(list, t.turn(len(list) > 0)...)
+}
+
+// broken is a last attempt that could not run its command: the item is ready
+// as before, and whoever starts a run has the same again until that is mended.
+func (t *telling) broken() []Why {
+	n := len(t.Attempts)
+	if n == 0 || t.Attempts[n-1].Number != t.Item.Attempt {
+		return nil
+	}
+	last := &t.Attempts[n-1]
+	failed := "its command could not be run"
+	switch last.Class {
+	case jobs.ClassBroken:
+	case jobs.ClassSuspect:
+		failed = "its command, or one that it calls, could not be found or executed, as its exit says"
+	default:
+		return nil
+	}
+	ended := last.Started.Add(last.Duration)
+	w := why(whyBroken, "%s in attempt %d at %s, %s ago%s", failed, last.Number, Moment(ended, t.now), age(ended, t.now), because(last.Reason))
+	w.Since = maybe(ended)
+	if t.Declared != nil {
+		w.Hints = []Hint{t.hint("to see whether it can be run now", "check")}
+	}
+	return []Why{w}
 }
 
 // turn is whose turn it is when there is room; barred says that there is none.
