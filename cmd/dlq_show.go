@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"reflect"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -171,23 +171,30 @@ func (a *app) showDead(ctx context.Context, db *sqlite.DB, s *store.Story, paylo
 // is as a file declares it now, else as the run of that attempt worked it, or as
 // it was worked last.
 func (a *app) repetition(database string, s *store.Story, around report.Around, payload []byte, broken error) (out report.Repetition, err error) {
+	cfg, err := a.config()
+	if err != nil {
+		return out, err
+	}
 	spec := around.Declared
 	switch {
 	case spec != nil:
 		out.From = report.FromFile
-		if last := s.Spec; last != nil && hasCommand(last) && differs(last, spec) {
-			out.Otherwise, out.OtherwiseBy, out.Run = declaredCommand(last), last.Source, s.SpecRun
+		if last := s.Spec; last != nil && hasCommand(last) {
+			out.Otherwise, out.OtherwiseIn = otherwise(&last.Handler, &spec.Handler)
+			out.OtherwiseBy, out.Run = bySource(last), s.SpecRun
+			if out.SourcePath = spec.Source; last.Source != commandLine { // two of one name may stand in two directories
+				out.SourcePath = filepath.Join(filepath.Dir(cfg.Path), filepath.Base(spec.Source))
+			}
 		}
 	case s.Spec != nil && hasCommand(s.Spec):
-		cfg, err := a.config()
-		if err != nil {
-			return out, err
-		}
 		stored := *s.Spec
 		// What env sets is not on record. A command line has it from [defaults].
 		stored.Handler.Env = cfg.Base(stored.Name).Handler.Env
 		out.Run = s.SpecRun
 		spec, out.From, out.NoFile, out.NoEnv = &stored, report.FromLastWork, around.NoJob, broken != nil || stored.Source != commandLine
+		if out.By = bySource(&stored); stored.Source != commandLine {
+			out.NoFile = "now " + out.NoFile
+		}
 	default:
 		out.Missing = fmt.Sprintf("how job %s runs is not known: %s, and nothing is on record of how it was worked", s.Item.Job, around.NoJob)
 		return out, nil
@@ -209,12 +216,41 @@ func (a *app) repetition(database string, s *store.Story, around report.Around, 
 
 func hasCommand(s *jobs.Spec) bool { return s.Handler.Shell != "" || len(s.Handler.Command) > 0 }
 
-// differs says whether two declarations of a job execute something else. What
-// env sets is not stored, and so can't be compared.
-func differs(a, b *jobs.Spec) bool {
-	one, other := a.Handler, b.Handler
-	one.Env, other.Env = nil, nil
-	return !reflect.DeepEqual(one, other)
+// bySource says who declared a job when it was worked: of a file only the name
+// is on record, and one of that name may say something else by now, or be
+// another's.
+func bySource(s *jobs.Spec) string {
+	if s.Source == commandLine {
+		return s.Source
+	}
+	return s.Source + " as it was then"
+}
+
+// otherwise is how a job was worked, as a line for a shell, placeholders and
+// all, and in what that is another way than it is declared now; "" when in
+// nothing. What env sets is not stored, and so can't be compared.
+func otherwise(last, now *jobs.Handler) (line, in string) {
+	line = declaredCommand(last)
+	var ways []string
+	if line != declaredCommand(now) {
+		ways = append(ways, "with another command")
+	}
+	if last.Dir != now.Dir {
+		ways = append(ways, "in another directory")
+		if last.Dir != "" {
+			line = "cd " + shellWord(last.Dir) + " && " + line
+		}
+	}
+	if none := last.Stdin == jobs.StdinNone; none != (now.Stdin == jobs.StdinNone) {
+		ways = append(ways, "with another input")
+		if none {
+			line += " </dev/null"
+		}
+	}
+	if len(ways) == 0 {
+		return "", ""
+	}
+	return line, strings.Join(ways, ", ")
 }
 
 // alike are the commands for a dead item and for those that are like it.

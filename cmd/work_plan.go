@@ -331,7 +331,7 @@ func (a *app) rehearse(ctx context.Context, db *sqlite.DB, plan worker.Plan) err
 func (a *app) plannedJobs(ctx context.Context, db *sqlite.DB, plan worker.Plan) (rows []report.PlannedJob, err error) {
 	for _, l := range plan.Lanes {
 		for _, s := range l.Jobs {
-			r := report.PlannedJob{Job: s.Name, Lane: l.Name, Slots: l.Slots, Batch: plan.Batch, Source: s.Source, Command: declaredCommand(s), First: []string{}}
+			r := report.PlannedJob{Job: s.Name, Lane: l.Name, Slots: l.Slots, Batch: plan.Batch, Source: s.Source, Command: declaredCommand(&s.Handler), First: []string{}}
 			if fault := handler.Program(s, os.Environ()); fault != "" {
 				a.out.warn("job %s: its command can't be run now: %s", s.Name, fault)
 			}
@@ -375,12 +375,12 @@ func firstCommand(s *jobs.Spec, it *jobs.Item) string {
 }
 
 // declaredCommand is a job's command as it was declared, placeholders and all.
-func declaredCommand(s *jobs.Spec) string {
-	if s.Handler.Shell != "" {
-		return shellLine([]string{"sh", "-c", s.Handler.Shell, "sh", "{}"})
+func declaredCommand(h *jobs.Handler) string {
+	if h.Shell != "" {
+		return shellLine([]string{"sh", "-c", h.Shell, "sh", "{}"})
 	}
-	argv := s.Handler.Command
-	if s.Handler.AppendValue {
+	argv := h.Command
+	if h.AppendValue {
 		argv = append(slices.Clone(argv), "{}")
 	}
 	return shellLine(argv)

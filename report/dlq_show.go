@@ -20,16 +20,19 @@ const (
 type Repetition struct {
 	From   string // "" where nothing is known
 	Source string // where the job was declared: "batchq.toml:12", "the command line"
+	By     string // with FromLastWork: who declared it then
 	NoFile string // with FromLastWork: why no file is it
 	NoEnv  bool   // what env set there is not on record
 	Run    int64  // that worked the job so, or otherwise; 0: it is how it was worked last
 	// Otherwise is the command, placeholders and all, with which the job was
-	// worked, and OtherwiseBy who declared it, where that is not the file's; ""
-	// when it is.
-	Otherwise, OtherwiseBy string
-	Missing                string        // why there is no Call; "" when there is one
-	Call                   *handler.Call // nil: it can't be known
-	Shell                  string        // the call for a POSIX shell
+	// worked, where that is not the file's; "" when it is. OtherwiseIn says in
+	// what it differs: "in another directory"; OtherwiseBy who declared it.
+	Otherwise, OtherwiseIn, OtherwiseBy string
+	SourcePath                          string // with Otherwise: Source, with the whole path where OtherwiseBy is a file, too
+
+	Missing string        // why there is no Call; "" when there is one
+	Call    *handler.Call // nil: it can't be known
+	Shell   string        // the call for a POSIX shell
 }
 
 // DeadItem is a dead item with all that a person needs to mend it: the document
@@ -145,12 +148,12 @@ func (d DeadItem) repetition(b *screen) {
 	const same = "It does what the attempt did, with the same idempotency key:"
 	switch {
 	case r.From == FromLastWork:
-		b.fold("", "", fmt.Sprintf("to reproduce attempt %d, as %s, by %s (%s). %s", d.Attempts, worked, r.Source, r.NoFile, same))
+		b.fold("", "", fmt.Sprintf("to reproduce attempt %d, as %s, by %s (%s). %s", d.Attempts, worked, r.By, r.NoFile, same))
 	case r.Otherwise == "":
 		b.fold("", "", fmt.Sprintf("to reproduce attempt %d, as %s declares job %s. %s", d.Attempts, r.Source, d.Job, same))
 	default:
-		b.fold("", "", fmt.Sprintf("to do attempt %d again, as %s declares job %s now, with the same idempotency key. But %s with another command, by %s:",
-			d.Attempts, r.Source, d.Job, worked, r.OtherwiseBy))
+		b.fold("", "", fmt.Sprintf("to do attempt %d again, as %s declares job %s now, with the same idempotency key. But %s %s, by %s:",
+			d.Attempts, r.SourcePath, d.Job, worked, r.OtherwiseIn, r.OtherwiseBy))
 		b.line("    " + Safe(r.Otherwise))
 	}
 	b.line("")
