@@ -57,7 +57,7 @@ func (o *dlqListOptions) tellGroups(a *app, d *report.DeadGroups, named bool) {
 		a.out.must("and %s that fit none of them: with --job, --class, --error or --since there is less to tell apart", count(d.Apart, "item"))
 	}
 	if !named {
-		a.out.note("the first group is listed by: %s dlq list%s", a.self(), o.choosing(d.By, d.Groups[0]))
+		a.out.note("a group is listed by what its row says, the first by: %s dlq list%s", a.self(), o.choosing(d.By, d.Groups[0]))
 	}
 }
 

@@ -260,15 +260,24 @@ func (a *app) alike(ctx context.Context, db *sqlite.DB, it *store.ItemRow) ([]re
 		return report.Hint{To: to, Command: a.self() + " " + fmt.Sprintf(format, args...)}
 	}
 	hints := []report.Hint{hint("try it again", "requeue %d", it.ID), hint("take it out of the list", "drop %d", it.ID)}
-	if it.Class != "" {
-		sums, err := db.CountSelected(ctx, store.Selection{Jobs: []string{it.Job}, Class: it.Class, States: []jobs.State{jobs.Dead}})
-		if err != nil {
-			return nil, err
-		}
-		if len(sums) == 1 && sums[0].Items > 1 {
-			hints = append(hints, hint(fmt.Sprintf("try all %d dead items of job %s again whose class is %s", sums[0].Items, it.Job, it.Class),
-				"requeue %s --class %s", job, it.Class))
-		}
+	grouped := hint("see what else is dead of its job, grouped by error", "dlq list %s --by error", job)
+	like := store.Selection{Jobs: []string{it.Job}, States: []jobs.State{jobs.Dead}}
+	var how, flag string
+	switch part := report.PartOf(it.Reason); {
+	case part != "":
+		like.Error, how, flag = part, "for a like reason", "--error "+shellWord(part)
+	case it.Class != "":
+		like.Class, how, flag = it.Class, "with class "+string(it.Class), "--class "+string(it.Class)
+	default:
+		return append(hints, grouped), nil
 	}
-	return append(hints, hint("see what else is dead of its job, grouped by error", "dlq list %s --by error", job)), nil
+	sums, err := db.CountSelected(ctx, like)
+	if err != nil {
+		return nil, err
+	}
+	if len(sums) == 1 && sums[0].Items > 1 {
+		to := fmt.Sprintf("try all %d items of job %s again that are dead %s", sums[0].Items, it.Job, how)
+		hints = append(hints, hint(to, "requeue %s %s", job, flag))
+	}
+	return append(hints, grouped), nil
 }

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -23,9 +24,11 @@ type masked struct {
 //	order # of "…" not found after #
 //
 // An exit status, an HTTP status or an error code is no such number: it says
-// what the error is. Masking a masked text changes nothing.
+// what the error is. How many failures there were, which is said at the end of a
+// reason, is none of the cause, and left out. Masking a masked text changes
+// nothing.
 func mask(reason string) masked {
-	m := masking{in: Safe(oneLine.Replace(reason))}
+	m := masking{in: failuresSaid.ReplaceAllString(Safe(oneLine.Replace(reason)), "")}
 	for m.at < len(m.in) {
 		switch end := m.quoted(); {
 		case end > 0:
@@ -41,8 +44,17 @@ func mask(reason string) masked {
 		}
 	}
 	m.cut()
-	return masked{m.out.String(), bestPart(m.parts, reason)}
+	return masked{failuresSaid.ReplaceAllString(m.out.String(), ""), bestPart(m.parts, reason)}
 }
+
+// failuresSaid is what jobs.Policy.Judge adds to the reason of an item whose
+// attempts are spent. Several are taken for one, as a command may repeat it, and
+// what is masked already as what is not.
+var failuresSaid = regexp.MustCompile(`( \(failure ([0-9]+ of [0-9]+|# of #)\))+$`)
+
+// PartOf is the part of a reason that tells it from others best, for --error;
+// "" when there is none.
+func PartOf(reason string) string { return mask(reason).part }
 
 // oneLine makes spaces of what a message was laid out with.
 var oneLine = strings.NewReplacer("\r\n", " ", "\n", " ", "\t", " ")
