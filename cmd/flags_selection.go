@@ -107,7 +107,11 @@ func parseIDs(words []string) ([]int64, error) {
 	for _, w := range words {
 		id, err := strconv.ParseInt(w, 10, 64)
 		if err != nil || id < 1 {
-			return nil, withHint(usagef("%q is no ID: want a number that a list printed in its column ID", w), "a key is named with --key")
+			err := usagef("%q is no ID: want a number that a list printed in its column ID", w)
+			if config.CheckName(w) != nil {
+				return nil, withHint(err, "a key is named with --key")
+			}
+			return nil, withHint(err, "a job is named with --job %s, a key with --key %s", w, w)
 		}
 		ids = append(ids, id)
 	}

@@ -28,7 +28,7 @@ type masked struct {
 // reason, is none of the cause, and left out. Masking a masked text changes
 // nothing.
 func mask(reason string) masked {
-	m := masking{in: failuresSaid.ReplaceAllString(Safe(oneLine.Replace(reason)), "")}
+	m := masking{in: unsaid(Safe(oneLine.Replace(reason)))}
 	for m.at < len(m.in) {
 		switch end := m.quoted(); {
 		case end > 0:
@@ -44,13 +44,21 @@ func mask(reason string) masked {
 		}
 	}
 	m.cut()
-	return masked{failuresSaid.ReplaceAllString(m.out.String(), ""), bestPart(m.parts, reason)}
+	return masked{unsaid(m.out.String()), bestPart(m.parts, reason)}
 }
 
 // failuresSaid is what jobs.Policy.Judge adds to the reason of an item whose
 // attempts are spent. Several are taken for one, as a command may repeat it, and
 // what is masked already as what is not.
 var failuresSaid = regexp.MustCompile(`( \(failure ([0-9]+ of [0-9]+|# of #)\))+$`)
+
+// unsaid is a reason without that.
+func unsaid(reason string) string {
+	if !strings.HasSuffix(reason, ")") { // most have none, and a list may have a million
+		return reason
+	}
+	return failuresSaid.ReplaceAllString(reason, "")
+}
 
 // PartOf is the part of a reason that tells it from others best, for --error;
 // "" when there is none.
