@@ -28,11 +28,17 @@ type column struct {
 
 func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
 
-// minFlex is how far a column is cut at most: less would tell nothing.
-const minFlex = 12
+const (
+	// minFlex is how far a column is cut where that is enough: less tells little.
+	minFlex = 12
+	// leastFlex is how far it is cut before the ends of lines are.
+	leastFlex = 6
+)
 
-// write draws the table, at most width columns of the terminal wide where that
-// can be done by cutting flexible columns; width 0 is a terminal without end.
+// write draws the table, at most width columns of the terminal wide: first
+// flexible columns are cut, and what is still too long at the end of each line.
+// A line that the terminal wraps is no row any more. Width 0 is a terminal
+// without end.
 func (t *table) write(w io.Writer, width int) error {
 	t.yield(width)
 	t.fit(width)
@@ -44,7 +50,7 @@ func (t *table) write(w io.Writer, width int) error {
 			align[i] = tw.AlignRight
 		}
 	}
-	out := tablewriter.NewTable(&trimmer{w: w},
+	out := tablewriter.NewTable(&trimmer{w: w, width: width},
 		tablewriter.WithRenderer(renderer.NewBlueprint(tw.Rendition{
 			Borders:  tw.BorderNone,
 			Settings: tw.Settings{Separators: tw.SeparatorsNone, Lines: tw.LinesNone},
@@ -99,29 +105,32 @@ func (t *table) yield(width int) {
 	}
 }
 
-// fit cuts the flexible columns, the widest first, until the table fits.
+// fit cuts the flexible columns, the widest first, until the table fits or
+// nothing is left to cut.
 func (t *table) fit(width int) {
 	if width <= 0 {
 		return
 	}
 	widths, total := t.widths()
-	for total > width {
-		widest := -1
-		for i, c := range t.columns {
-			if c.flex && widths[i] > minFlex && (widest < 0 || widths[i] > widths[widest]) {
-				widest = i
+	for _, least := range []int{minFlex, leastFlex} {
+		for ; total > width; total-- {
+			widest := -1
+			for i, c := range t.columns {
+				if c.flex && widths[i] > least && (widest < 0 || widths[i] > widths[widest]) {
+					widest = i
+				}
 			}
+			if widest < 0 {
+				break
+			}
+			widths[widest]--
 		}
-		if widest < 0 {
-			return
-		}
-		widths[widest]--
-		total--
 	}
 	for i, c := range t.columns {
 		if !c.flex {
 			continue
 		}
+		t.columns[i].title = cutTo(c.title, widths[i])
 		for _, row := range t.rows {
 			row[i] = cutTo(row[i], widths[i])
 		}
@@ -146,10 +155,11 @@ func cutTo(s string, width int) string {
 }
 
 // trimmer takes the padding off the ends of lines: a table that is pasted
-// into a ticket should not carry it.
+// into a ticket should not carry it. Lines that are too long are cut.
 type trimmer struct {
-	w    io.Writer
-	line []byte
+	w     io.Writer
+	width int // of the terminal; 0: without end
+	line  []byte
 }
 
 func (t *trimmer) Write(p []byte) (int, error) {
@@ -158,9 +168,12 @@ func (t *trimmer) Write(p []byte) (int, error) {
 			t.line = append(t.line, c)
 			continue
 		}
-		out := append([]byte(strings.TrimRight(string(t.line), " ")), '\n')
+		line := strings.TrimRight(string(t.line), " ")
+		if t.width > 0 {
+			line = cutTo(line, t.width)
+		}
 		t.line = t.line[:0]
-		if _, err := t.w.Write(out); err != nil {
+		if _, err := io.WriteString(t.w, line+"\n"); err != nil {
 			return 0, err
 		}
 	}
