@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"batchq/report"
 )
 
 func newDemo(a *app) *cobra.Command {
@@ -125,7 +127,15 @@ func (d *demo) prepare() error {
 
 func (d *demo) say(format string, args ...any) {
 	d.out.print("")
-	d.out.print(format, args...)
+	d.goOn(format, args...)
+}
+
+// goOn says more, broken into lines as wide as the terminal.
+func (d *demo) goOn(format string, args ...any) {
+	text := report.Wrap(fmt.Sprintf(format, args...), d.out.stdout.width(), 0, 0)
+	for line := range strings.SplitSeq(text, "\n") {
+		d.out.print("%s", line)
+	}
 }
 
 // command is this program in the demo's directory, with nothing of the
@@ -223,8 +233,8 @@ func (d *demo) verdict(took time.Duration) error {
 	repeated := bytes.Count(started, []byte("\n")) - demoCustomers
 	d.say("Counted in the ledger itself: %d of %d customers settled, each once, and %d set aside, in %.1fs.",
 		settled, demoCustomers, demoCustomers-settled, took.Seconds())
-	d.out.print("Started twice: %s, at work when the run died. batchq promises at least once, and gives", count(repeated, "customer"))
-	d.out.print("every item an idempotency key ($BATCHQ_IDEMPOTENCY_KEY) by which a command can tell: settle.sh does.")
+	d.goOn("Started twice: %s, at work when the run died. batchq promises at least once, and gives every item "+
+		"an idempotency key ($BATCHQ_IDEMPOTENCY_KEY) by which a command can tell: settle.sh does.", count(repeated, "customer"))
 	if d.out.json {
 		err = d.out.document(struct {
 			SchemaVersion int `json:"schema_version"`
