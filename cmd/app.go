@@ -38,10 +38,12 @@ type app struct {
 }
 
 func newApp(p process) *app {
+	abandoned := make(chan struct{})
 	return &app{process: p, out: &output{
-		stdout: newStream(p.stdout),
-		stderr: newStream(p.stderr),
-		color:  p.getenv("NO_COLOR") == "" && p.getenv("TERM") != "dumb",
+		abandoned: abandoned,
+		stdout:    newStream(p.stdout, abandoned),
+		stderr:    newStream(p.stderr, abandoned),
+		color:     p.getenv("NO_COLOR") == "" && p.getenv("TERM") != "dumb",
 	}}
 }
 

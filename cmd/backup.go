@@ -85,10 +85,10 @@ func runBackup(ctx context.Context, a *app, file string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	s := listen(ctx)
+	s := a.listen(ctx)
 	defer s.close()
 	var pages, of atomic.Int64
-	stop := a.watch(func() report.Standing { return report.Working("page", pages.Load(), of.Load()) }, nil)
+	stop := a.watch(func() report.Standing { return report.Working("page", pages.Load(), of.Load()) }, nil, true)
 	copied, err := db.Backup(s.soft, file, func(n, all int64) { pages.Store(n); of.Store(all) })
 	stop()
 	if sig := s.signal(); sig != 0 && err != nil {

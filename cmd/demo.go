@@ -58,7 +58,7 @@ type demo struct {
 var demoWork = []string{"work", "settlement", "--scope", "@today", "--", "./settle.sh", "{key}", "{.amount}"}
 
 func runDemo(parent context.Context, a *app) (err error) {
-	stop := listen(parent)
+	stop := a.listen(parent)
 	defer stop.close()
 	self, err := os.Executable()
 	if err != nil {

@@ -47,6 +47,9 @@ func runDrop(ctx context.Context, a *app, o *dropOptions, args []string) error {
 	if len(args) == 0 && !o.given() {
 		return withHint(usagef("drop needs an ID or a selection"), "name at least a --job or a --state; --dry-run says what would happen")
 	}
+	if o.flags.Changed("scope") && o.scope == "" && !o.flags.Changed("job") {
+		return withHint(usagef("drop with an empty --scope needs a --job beside it"), "an unset variable would drop every item without a scope")
+	}
 	mv, err := o.moving(a, args, droppable, droppable)
 	if err != nil {
 		return err

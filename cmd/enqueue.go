@@ -177,6 +177,10 @@ func (o *enqueueOptions) order(a *app, verb, job string, files []string) (*store
 		return nil, nil, err
 	}
 	a.warnLiteral(feed.Scope)
+	if records.inBackground() {
+		return nil, nil, withHint(errors.New("standard input is the terminal, which a command in the background can't read"),
+			"name a FILE or an --item, or add </dev/null")
+	}
 	if records.readsTerminal() {
 		a.out.note("reading items from the terminal, one a line; Ctrl-D ends the list")
 	}
@@ -189,7 +193,7 @@ func runEnqueue(ctx context.Context, a *app, o *enqueueOptions, job string, file
 		return err
 	}
 	noteUndeclared(a, a.loaded, job)
-	s := listen(ctx)
+	s := a.listen(ctx)
 	defer s.close()
 	fed, err := a.enqueue(s, feed, records)
 	if err != nil && fed.Read == 0 && s.signal() == 0 {
@@ -239,7 +243,7 @@ func (a *app) feed(s *stops, db *sqlite.DB, feed *store.Feed, records store.Sour
 	var so atomic.Pointer[store.Fed]
 	so.Store(&store.Fed{})
 	feed.Tell = func(fed store.Fed) { so.Store(&fed) }
-	stop := a.watch(func() report.Standing { return report.Feeding(*so.Load(), share()) }, nil)
+	stop := a.watch(func() report.Standing { return report.Feeding(*so.Load(), share()) }, nil, true)
 	defer stop()
 	if db == nil {
 		fed, err = feed.Run(s.soft, nil, records)

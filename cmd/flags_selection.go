@@ -3,6 +3,7 @@ package cmd
 import (
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -60,6 +61,12 @@ func (s *selectionFlags) selection(ids []string, now time.Time) (sel store.Selec
 	}
 	if sel.IDs != nil && s.restricted() {
 		return sel, withHint(usagef("an ID names one item: leave out the flags that select"), "or leave out the IDs")
+	}
+	// An unset variable of a script must not select everything. A scope may be empty.
+	for _, name := range append([]string{"state"}, selecting...) {
+		if f := s.flags.Lookup(name); f != nil && f.Changed && name != "scope" && strings.Trim(f.Value.String(), "[]") == "" {
+			return sel, withHint(usagef("--%s: nothing is given", name), "leave it out where anything is meant")
+		}
 	}
 	for _, name := range s.jobs {
 		if err := config.CheckName(name); err != nil {

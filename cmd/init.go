@@ -38,7 +38,7 @@ refused, because it says which programs run.`,
   batchq init - | less`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return noArgs(c, args[1:])
+				return withHint(usagef("%s takes one argument at most, and there is %q too", c.CommandPath(), args[1]), "%s --help shows how it is used", c.CommandPath())
 			}
 			return nil
 		},
@@ -138,7 +138,7 @@ func starterPath(arg string) (string, error) {
 
 func thereAlready(path string) error {
 	return withHint(fmt.Errorf("%s is there already, and is left as it is", path),
-		"to see what it says: batchq check; to see a new one: batchq init -; to begin anew, move it away first")
+		"to see what it says: batchq check --config %s; to see a new one: batchq init -; to begin anew, move it away first", shellWord(path))
 }
 
 // writeNew writes a file that is not there yet, whole or not at all.

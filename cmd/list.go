@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
 	"batchq/jobs/input"
@@ -41,12 +42,16 @@ func (l *list) share() float64 {
 type counted struct {
 	io.Reader
 	list *list
+	end  error // once the end is read, it stays: a terminal would ask for it again
 }
 
-func (c counted) Read(p []byte) (int, error) {
-	n, err := c.Reader.Read(p)
+func (c *counted) Read(p []byte) (n int, err error) {
+	if c.end != nil {
+		return 0, c.end
+	}
+	n, c.end = c.Reader.Read(p)
 	c.list.read.Add(int64(n))
-	return n, err
+	return n, c.end
 }
 
 func (l *list) readsStdin() bool {
@@ -57,6 +62,17 @@ func (l *list) readsStdin() bool {
 func (l *list) readsTerminal() bool {
 	f, ok := l.stdin.(*os.File)
 	return ok && l.readsStdin() && term.IsTerminal(int(f.Fd()))
+}
+
+// inBackground says whether the terminal would have to be typed at by a person
+// who has put the command into the background: a read would stop it, so that
+// not even a signal could end it.
+func (l *list) inBackground() bool {
+	if !l.readsTerminal() {
+		return false
+	}
+	group, err := unix.IoctlGetInt(int(l.stdin.(*os.File).Fd()), unix.TIOCGPGRP)
+	return err == nil && group != unix.Getpgrp()
 }
 
 func (l *list) Next() (store.Record, error) {
@@ -106,7 +122,7 @@ func (l *list) open() error {
 		}
 		in, name, l.close = file, f.name, file.Close
 	}
-	r, err := input.NewReader(counted{in, l}, f.options)
+	r, err := input.NewReader(&counted{Reader: in, list: l}, f.options)
 	if err != nil {
 		return err
 	}

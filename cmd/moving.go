@@ -81,7 +81,7 @@ func (mv moving) run(ctx context.Context, a *app, doing report.Moving) (err erro
 			return err
 		}
 		counts := &counting{Operator: db}
-		stop := a.watch(func() report.Standing { return report.Working("item", counts.n.Load(), int64(len(ids))) }, nil)
+		stop := a.watch(func() report.Standing { return report.Working("item", counts.n.Load(), int64(len(ids))) }, nil, true)
 		moved, moveErr = mv.move(ctx, counts, ids)
 		stop()
 	}

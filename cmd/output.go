@@ -27,6 +27,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/term"
 
@@ -41,7 +42,38 @@ type output struct {
 	quiet          bool // -q
 	verbose        bool // -v
 	color          bool // unless --no-color, $NO_COLOR or TERM=dumb; terminals only
+
+	abandoned   chan struct{} // closed by abandon
+	abandonOnce sync.Once
 }
+
+// abandon ends the wait for a terminal or pipe that takes nothing: whoever
+// insists on the end of a command must not wait for who reads what it says.
+func (o *output) abandon() { o.abandonOnce.Do(func() { close(o.abandoned) }) }
+
+// patient calls do, which prints. When nobody waits any longer it is left to
+// itself, which is errAbandoned.
+func patient(abandoned <-chan struct{}, do func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- do() }()
+	select {
+	case err := <-done:
+		return err
+	case <-abandoned:
+	}
+	select {
+	case err := <-done: // what can be said is said
+		return err
+	case <-time.After(lastWords):
+		return errAbandoned
+	}
+}
+
+// lastWords is how long printing may still take when nobody waits any longer.
+const lastWords = time.Second
+
+// errAbandoned is the failure of a stream that took nothing until the end.
+var errAbandoned = errors.New("nobody read it, and nobody waited any longer")
 
 // stream is stdout or stderr. After its first failure it swallows what is
 // written, so that no caller takes the end of printing for the end of its work.
@@ -50,23 +82,30 @@ type stream struct {
 	terminal bool
 	failed   error
 	above    io.Writer // a bar stands on the terminal, and lines go through here
+
+	abandoned <-chan struct{} // see output
 }
 
-func newStream(w io.Writer) *stream {
+func newStream(w io.Writer, abandoned <-chan struct{}) *stream {
 	f, ok := w.(*os.File)
-	return &stream{w: w, terminal: ok && term.IsTerminal(int(f.Fd()))}
+	return &stream{w: w, terminal: ok && term.IsTerminal(int(f.Fd())), abandoned: abandoned}
 }
 
 func (s *stream) Write(p []byte) (int, error) {
-	if s.above != nil {
-		if _, err := s.above.Write(p); err == nil {
-			return len(p), nil
+	if s.failed != nil {
+		return len(p), nil
+	}
+	own, above := bytes.Clone(p), s.above // the writing may outlast the call
+	s.failed = patient(s.abandoned, func() error {
+		if above != nil {
+			if _, err := above.Write(own); err == nil {
+				return nil
+			}
+			// The bar could not be drawn any more: the terminal may be gone.
 		}
-		// The bar could not be drawn any more: the terminal may be gone.
-	}
-	if s.failed == nil {
-		_, s.failed = s.w.Write(p)
-	}
+		_, err := s.w.Write(own)
+		return err
+	})
 	return len(p), nil
 }
 
@@ -175,7 +214,7 @@ func (o *output) unheard() bool {
 // failure is what kept stdout from being written; nil when nothing did, or
 // when its reader simply had enough.
 func (o *output) failure() error {
-	if err := o.stdout.failed; err != nil && !errors.Is(err, syscall.EPIPE) {
+	if err := o.stdout.failed; err != nil && !errors.Is(err, syscall.EPIPE) && !errors.Is(err, errAbandoned) {
 		var pe *os.PathError
 		if errors.As(err, &pe) {
 			err = pe.Err // "write /dev/stdout" says nothing that the sentence does not
@@ -195,52 +234,9 @@ func (o *output) attempt(stdout, stderr io.WriterTo) error {
 	if o.json {
 		to = o.stderr
 	}
-	return errors.Join(to.copy(stdout), o.stderr.copy(stderr))
-}
-
-// copy writes what a command printed. Under a bar only whole lines can stand:
-// a beginning would be drawn over.
-func (s *stream) copy(from io.WriterTo) error {
-	if s.above == nil {
-		_, err := from.WriteTo(s)
-		return err
-	}
-	lines := &wholeLines{to: s}
-	_, err := from.WriteTo(lines)
-	lines.end()
-	return err
-}
-
-// wholeLines passes on whole lines only.
-type wholeLines struct {
-	to   *stream
-	rest []byte
-}
-
-// lineMost is the longest line that is kept whole.
-const lineMost = 64 << 10
-
-func (l *wholeLines) Write(p []byte) (int, error) {
-	l.rest = append(l.rest, p...)
-	end := bytes.LastIndexByte(l.rest, '\n') + 1
-	if end == 0 && len(l.rest) < lineMost {
-		return len(p), nil
-	}
-	if end == 0 {
-		l.end()
-		return len(p), nil
-	}
-	_, _ = l.to.Write(l.rest[:end]) // a stream keeps its own failure
-	l.rest = append(l.rest[:0], l.rest[end:]...)
-	return len(p), nil
-}
-
-// end passes on what has no newline yet, with one.
-func (l *wholeLines) end() {
-	if len(l.rest) > 0 {
-		_, _ = l.to.Write(append(l.rest, '\n'))
-		l.rest = nil
-	}
+	_, errOut := stdout.WriteTo(to)
+	_, errErr := stderr.WriteTo(o.stderr)
+	return errors.Join(errOut, errErr)
 }
 
 // Above lets what is printed on the terminal go through w, which puts it above
@@ -259,6 +255,8 @@ func (o *output) Above(w io.Writer) {
 func (o *output) Direct(remove func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	remove()
+	if patient(o.abandoned, func() error { remove(); return nil }) != nil {
+		o.stdout.failed, o.stderr.failed = errAbandoned, errAbandoned
+	}
 	o.stdout.above, o.stderr.above = nil, nil
 }

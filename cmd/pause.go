@@ -192,7 +192,7 @@ func (d *drain) wait(ctx context.Context) error {
 	if d.over() {
 		return nil
 	}
-	s := listen(ctx)
+	s := d.a.listen(ctx)
 	defer s.close()
 	d.say("waiting for ")
 	var last time.Time

@@ -146,10 +146,10 @@ func runPrune(ctx context.Context, a *app, o *pruneOptions, args []string) (err 
 	for _, name := range names {
 		p.Keep[name] = o.olderThan
 	}
-	s := listen(ctx)
+	s := a.listen(ctx)
 	defer s.close()
 	var gone atomic.Int64
-	stop := a.watch(func() report.Standing { return report.Working("item", gone.Load(), 0) }, nil)
+	stop := a.watch(func() report.Standing { return report.Working("item", gone.Load(), 0) }, nil, true)
 	all, err := pruneItems(s.soft, db, p, &gone)
 	var runs *int
 	if withRuns {

@@ -92,7 +92,7 @@ func (o *runOptions) run(ctx context.Context, a *app, files []string) (err error
 		return err
 	}
 	plan.Scope, plan.Wait = &feed.Scope, true
-	s := listen(ctx)
+	s := a.listen(ctx)
 	defer s.close()
 	if feed.DryRun {
 		return o.rehearse(ctx, a, s, plan, feed, records)

@@ -21,14 +21,18 @@ type stops struct {
 	reloads chan struct{} // it did
 }
 
-// listen turns signals into stops. A HUP or INT that was ignored when the
+// listen turns signals into stops. A HUP, INT or QUIT that was ignored when the
 // program started (nohup, a job in a shell's background) stays ignored.
-func listen(parent context.Context) *stops {
+func (a *app) listen(parent context.Context) *stops {
 	soft, ask := context.WithCancel(parent)
-	hard, insist := context.WithCancel(context.WithoutCancel(parent))
+	hard, end := context.WithCancel(context.WithoutCancel(parent))
+	insist := func() {
+		end()
+		a.out.abandon()
+	}
 	s := &stops{soft: soft, hard: hard, got: make(chan os.Signal, 2), reloads: make(chan struct{}, 1)}
-	wanted := []os.Signal{syscall.SIGTERM, syscall.SIGTSTP, syscall.SIGQUIT}
-	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGHUP} {
+	wanted := []os.Signal{syscall.SIGTERM, syscall.SIGTSTP}
+	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT} {
 		if !signal.Ignored(sig) {
 			wanted = append(wanted, sig)
 		}
@@ -49,7 +53,7 @@ func listen(parent context.Context) *stops {
 		signal.Stop(s.got)
 		close(gone)
 		ask()
-		insist()
+		end()
 	}
 	return s
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"os"
 	"os/exec"
 	"regexp"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/creack/pty"
@@ -113,9 +115,9 @@ func (s *site) terminalCommand(args ...string) *exec.Cmd {
 func TestWatch_Bar(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
-	s.write("item.sh", "#!/bin/sh\nprintf 'no newline %s' \"$1\"\nwhile [ ! -e \"go$1\" ]; do sleep 0.02; done\n[ \"$1\" != b ] || exit 65\n")
+	s.write("item.sh", "#!/bin/sh\nwhile [ ! -e \"go$1\" ]; do sleep 0.02; done\n[ \"$1\" != b ] || exit 65\n")
 	s.enqueue("j", []string{"a", "b", "c"})
-	v := s.onTerminal(80, s.terminalCommand("work", "j", "--print", "--", "./item.sh"))
+	v := s.onTerminal(80, s.terminalCommand("work", "j", "--", "./item.sh"))
 	v.shows("0 of 3 items  1 running (a for ")
 	s.write("goa", "")
 	v.shows("1 of 3 items [")
@@ -125,11 +127,92 @@ func TestWatch_Bar(t *testing.T) {
 	v.shows("  1 dead  1 running (c for ")
 	s.write("goc", "")
 	got := strings.Join(v.endsWith(3), "\n")
-	const want = "no newline a\nbatchq: job j, item 2, key b is dead: exit 65: no newline b\nno newline b\nno newline c\ndone 2, dead 1, left 0"
+	const want = "batchq: job j, item 2, key b is dead: exit 65\ndone 2, dead 1, left 0"
 	if got != want {
 		t.Errorf("in the end one sees\n%s\nwant\n%s", got, want)
 	}
 	s.tidy()
+}
+
+// What items print is shown to the byte, however long its lines: no bar stands
+// in its middle.
+func TestWatch_Print(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	s.write("item.sh", "#!/bin/sh\nsleep 1.2\nseq 1 30000 | tr '\\n' ' '\n")
+	s.enqueue("j", []string{"a", "b"})
+	v := s.onTerminal(80, s.terminalCommand("work", "j", "--print", "--", "./item.sh"))
+	v.ends(0)
+	var one strings.Builder
+	for i := range 30000 {
+		one.WriteString(strconv.Itoa(i+1) + " ")
+	}
+	if got, want := v.written(), strings.Repeat(one.String(), 2)+"done 2, left 0\r\n"; got != want {
+		t.Errorf("%d bytes of output, want %d", len(got), len(want))
+	}
+}
+
+// Whoever insists does not wait for a reader of what is printed.
+func TestWatch_NobodyReads(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	s.write("item.sh", "#!/bin/sh\necho >>begun\nseq 1 20000\n")
+	s.enqueue("j", sequence(50))
+	c := s.command("work", "j", "--print", "--", "./item.sh")
+	r, w, err := os.Pipe()
+	s.must(err)
+	c.Stdout = w
+	s.must(c.Start())
+	s.must(w.Close())
+	s.until("it prints", func() bool { return s.file("begun") != "" })
+	s.until("it is stuck", func() bool {
+		before := s.file("begun")
+		time.Sleep(300 * time.Millisecond)
+		return s.file("begun") == before
+	})
+	for range 2 {
+		s.must(c.Process.Signal(syscall.SIGTERM))
+		time.Sleep(200 * time.Millisecond) // two signals at once may come as one
+	}
+	_ = c.Wait()
+	if got := c.ProcessState.ExitCode(); got != 143 {
+		t.Errorf("exit %d", got)
+	}
+	s.must(r.Close())
+	if got := s.totals(); got["claimed"]+got["running"] > 0 {
+		t.Errorf("it left %v", got)
+	}
+	s.tidy()
+}
+
+// A command in the background can't ask the terminal for its list: stopped by
+// that, not even a signal could end it.
+func TestWatch_Background(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	c := s.terminalCommand()
+	c.Path, c.Args = "/bin/sh", []string{"sh", "-c", `set -m; "$0" enqueue j <&0 & wait $!; echo "status $?"`, s.self}
+	v := s.onTerminal(80, c)
+	v.ends(0)
+	if text := v.written(); !strings.Contains(text, "status 1") || !strings.Contains(text, "standard input is the terminal, which a command in the background can't read") {
+		t.Errorf("%q", text)
+	}
+}
+
+// A last line without a newline is ended as in any other program.
+func TestWatch_LastLine(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	v := s.onTerminal(80, s.terminalCommand("enqueue", "j"))
+	v.shows("reading items from the terminal")
+	_, err := v.keyboard.Write([]byte("abc\x04"))
+	s.must(err)
+	v.shows("abc")
+	time.Sleep(100 * time.Millisecond) // or the two come as one
+	_, err = v.keyboard.Write([]byte("\x04"))
+	s.must(err)
+	v.ends(0)
+	s.wantTotals(map[string]int{"ready": 1})
 }
 
 // The bar keeps to the terminal's width, also when that changes.

@@ -144,7 +144,7 @@ func (o *workOptions) run(ctx context.Context, a *app) (err error) {
 	if o.follow {
 		plan.Follow, plan.Reread = true, func() (worker.Plan, error) { return o.reread(ctx, a, queue) }
 	}
-	s := listen(ctx)
+	s := a.listen(ctx)
 	defer s.close()
 	sum, err := a.work(ctx, s, queue, plan)
 	if err != nil {
@@ -200,7 +200,7 @@ func (a *app) work(ctx context.Context, s *stops, queue *sqlite.DB, plan worker.
 		if c, err := own.Counts(ctx, plan.JobNames(), plan.Scope); err == nil {
 			progress.Look(c)
 		}
-	})
+	}, plan.Print == nil) // a bar would stand in the middle of what items print
 	sum, err = a.loop(ctx, s, queue, run, plan, progress)
 	stop()
 	fault.Here("run", "worked")

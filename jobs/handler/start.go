@@ -1,6 +1,7 @@
 package handler
 
 import (
+	"bytes"
 	"bufio"
 	"context"
 	"errors"
@@ -33,6 +34,11 @@ func (x *execution) prepare() bool {
 		return false
 	case len(argv) == 0 || argv[0] == "":
 		x.result.Ending, x.result.Error = jobs.CantExec, "the job "+x.Spec.Name+" has no command"
+		return false
+	}
+	if strings.IndexByte(x.Item.Scope, 0) >= 0 || bytes.IndexByte(x.Item.Key, 0) >= 0 {
+		// The kernel would blame the command, and all other items with it.
+		x.result.Ending, x.result.Error = jobs.Unresolved, "its key or scope holds a NUL, which no command can be given"
 		return false
 	}
 	x.argv = argv

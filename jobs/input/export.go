@@ -117,6 +117,9 @@ func (e *exported) record() (rec Record, reason string) {
 	if reason != "" {
 		return rec, reason
 	}
+	if bytes.IndexByte(scope, 0) >= 0 {
+		return rec, "the scope holds a NUL, which no command can be given"
+	}
 	if e.scope == nil || *e.scope != string(scope) {
 		e.scope = new(string(scope))
 	}
