@@ -53,7 +53,7 @@ func runCheck(a *app) error {
 	if err != nil {
 		return err
 	}
-	found := report.Found{Programs: programNotes(cfg)}
+	found := report.Found{Programs: programNotes(cfg, a.out.verbose)}
 	if found.Database, found.DatabaseSource, err = a.database(); err != nil {
 		return err
 	}
@@ -79,15 +79,21 @@ func runCheck(a *app) error {
 // programNotes tells of placeholders that are probably a mistake, and of
 // programs that could not be run now. That is no fault of the file: they may be
 // there tomorrow, or for another user.
-func programNotes(cfg *config.Config) (notes []string) {
+func programNotes(cfg *config.Config, verbose bool) (notes []string) {
 	environ := os.Environ()
 	for _, name := range cfg.Names {
-		for _, doubt := range handler.Doubts(&cfg.Jobs[name].Handler) {
-			notes = append(notes, fmt.Sprintf("job %q (%s): %s", name, cfg.Jobs[name].Source, doubt))
+		s := cfg.Jobs[name]
+		for _, doubt := range handler.Doubts(&s.Handler) {
+			notes = append(notes, fmt.Sprintf("job %q (%s): %s", name, s.CommandSource(), doubt))
 		}
-		if fault := handler.Program(cfg.Jobs[name], environ); fault != "" {
-			notes = append(notes, fmt.Sprintf("job %q (%s): its command can't be run now: %s", name, cfg.Jobs[name].Source, fault))
+		fault, searched := handler.Program(s, environ)
+		if fault == "" {
+			continue
 		}
+		if searched != "" && verbose {
+			fault += " (PATH=" + searched + ")"
+		}
+		notes = append(notes, fmt.Sprintf("job %q (%s): its command can't be run now: %s", name, s.CommandSource(), fault))
 	}
 	return notes
 }

@@ -59,6 +59,8 @@ type Result struct {
 	AnswerError string
 	// Error is the handler's own sentence: what could not be executed and why.
 	Error string
+	// Searched is the PATH in which the command was not found, with CantExec.
+	Searched string
 	// Proven is set by the worker: another item of this job has ended in this
 	// run with something else than 126/127, so the command exists.
 	Proven   bool

@@ -49,6 +49,17 @@ type Handler struct {
 	Dir         string            `json:"dir,omitempty"` // absolute working directory
 	Env         map[string]string `json:"env,omitempty"` // added to the run's own environment
 	Stdin       string            `json:"stdin,omitempty"`
+	// Source says where the command stands, as "batchq.toml:14"; "" where the
+	// job's own Source says it. It is not kept: the file may change.
+	Source string `json:"-"`
+}
+
+// CommandSource says which line to change where the command can't be run.
+func (s *Spec) CommandSource() string {
+	if s.Handler.Source != "" {
+		return s.Handler.Source
+	}
+	return s.Source
 }
 
 // What a command finds on its standard input.

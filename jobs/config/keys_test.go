@@ -17,6 +17,7 @@ func TestKeys_DefaultsAreTrue(t *testing.T) {
 		}
 		with := parse(t, fmt.Sprintf("[defaults]\n%s = %s\n[jobs.a]\nshell = 's'\n", k.Name, k.Default))
 		with.Jobs["a"].Source = without.Jobs["a"].Source
+		with.Jobs["a"].Handler.Source = without.Jobs["a"].Handler.Source
 		with.settings, without.settings = nil, nil // where it stands differs
 		if d := cmp.Diff(without, with, cmp.AllowUnexported(Config{}), cmpopts.EquateEmpty()); d != "" {
 			t.Errorf("%s = %s is not the default (-without +with)\n%s", k.Name, k.Default, d)

@@ -50,12 +50,12 @@ func TestParse_Design(t *testing.T) {
 	diff(t, cfg.Jobs, map[string]*jobs.Spec{
 		"settlement": {
 			Name:    "settlement",
-			Handler: jobs.Handler{Command: []string{"./settle.sh", "{key}"}, Dir: "/etc/app", Stdin: "payload"},
+			Handler: jobs.Handler{Command: []string{"./settle.sh", "{key}"}, Dir: "/etc/app", Stdin: "payload", Source: "batchq.toml:14"},
 			Lane:    "serial", Scope: "@today", Policy: jobs.DefaultPolicy(), Source: "batchq.toml:12",
 		},
 		"pos": {
 			Name:    "pos",
-			Handler: jobs.Handler{Command: []string{"./pos.sh", "{key}"}, Dir: "/etc/app", Stdin: "payload"},
+			Handler: jobs.Handler{Command: []string{"./pos.sh", "{key}"}, Dir: "/etc/app", Stdin: "payload", Source: "batchq.toml:18"},
 			Lane:    "parallel", Uses: map[string]int{"db": 7}, Policy: jobs.DefaultPolicy(), Source: "batchq.toml:15",
 		},
 	})
@@ -71,7 +71,7 @@ func TestParse_EveryKey(t *testing.T) {
 	plain := jobs.Spec{
 		Name: "plain",
 		Handler: jobs.Handler{
-			Command: []string{"/bin/true"}, Dir: "/etc/app/work", Stdin: "none",
+			Command: []string{"/bin/true"}, Dir: "/etc/app/work", Stdin: "none", Source: "batchq.toml:42",
 			Env: map[string]string{"TZ": "UTC", "LANG": "C"},
 		},
 		Lane: "wide", Uses: map[string]int{"db": 2}, InFlight: 3, Rate: jobs.Rate{Count: 20, Per: time.Second}, Scope: "eu-@today", Priority: -1,
@@ -88,7 +88,7 @@ func TestParse_EveryKey(t *testing.T) {
 	diff(t, cfg.Jobs["own"], &jobs.Spec{
 		Name: "own",
 		Handler: jobs.Handler{
-			Shell: `echo "$1"`, Dir: "/srv", Stdin: "payload",
+			Shell: `echo "$1"`, Dir: "/srv", Stdin: "payload", Source: "batchq.toml:45",
 			Env: map[string]string{"TZ": "UTC", "LANG": "", "EXTRA": "x"}, // added to [defaults]
 		},
 		Lane: "serial", Uses: map[string]int{}, InFlight: 1, // uses: replaced
@@ -109,7 +109,7 @@ func TestParse_EveryKey(t *testing.T) {
 	// What no job may do to another, or to the base: share a map or a list.
 	cfg.Jobs["plain"].Handler.Env["TZ"] = "changed"
 	cfg.Jobs["plain"].Policy.Codes.Retry[0] = 1
-	plain.Name, plain.Source, plain.Handler.Command = "given", "", nil
+	plain.Name, plain.Source, plain.Handler.Source, plain.Handler.Command = "given", "", "", nil
 	plain.Handler.Env = map[string]string{"TZ": "UTC", "LANG": "C"}
 	plain.Policy.Codes.Retry = []int{75}
 	diff(t, cfg.Base("given"), &plain)
@@ -126,7 +126,7 @@ func TestParse_WaysOfWriting(t *testing.T) {
 		"[jobs.a.backoff]\r\nbase = '2s'\r\n[jobs.a]\r\nshell = 's'\r\n",
 	} {
 		got := parse(t, text).Jobs["a"]
-		got.Source = want.Source
+		got.Source, got.Handler.Source = want.Source, want.Handler.Source
 		diff(t, got, want)
 	}
 }
@@ -135,6 +135,8 @@ func TestParse_WaysOfWriting(t *testing.T) {
 func TestParse_SourceIsTheHeader(t *testing.T) {
 	cfg := parse(t, "[jobs.a.backoff]\nbase = '2s'\n[jobs.a]\nshell = 's'")
 	diff(t, cfg.Jobs["a"].Source, "batchq.toml:3")
+	diff(t, cfg.Jobs["a"].CommandSource(), "batchq.toml:4")
+	diff(t, cfg.Base("b").CommandSource(), "")
 }
 
 func TestParse_IntegersOfTOML(t *testing.T) {

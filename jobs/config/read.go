@@ -199,6 +199,11 @@ func (r *reading) jobTables(n *node) {
 		if d.spec.Handler.Dir == "" {
 			d.spec.Handler.Dir = r.dir
 		}
+		for _, key := range []string{"command", "shell"} {
+			if n := d.set[key]; n != nil {
+				d.spec.Handler.Source = r.at(n)
+			}
+		}
 		if table.kind == unstable.Table {
 			r.checkHandler(d)
 			r.checkPolicy(d)

@@ -1,6 +1,7 @@
 package handler
 
 import (
+	"strings"
 	"testing"
 
 	"batchq/jobs"
@@ -21,7 +22,7 @@ func TestProgram(t *testing.T) {
 		{jobs.Handler{Command: []string{"{.program}"}}, ""},
 		{jobs.Handler{Shell: "no-such-thing"}, ""},
 		{jobs.Handler{Command: []string{"sh", "-c", "no-such-thing"}}, ""},
-		{jobs.Handler{Command: []string{"sound.sh"}}, "sound.sh: no such command in PATH (PATH=/bin:/usr/bin)"},
+		{jobs.Handler{Command: []string{"sound.sh"}}, "sound.sh: not found in PATH"},
 		{jobs.Handler{Command: []string{"./none.sh"}}, "./none.sh: no such file (in " + dir + ")"},
 		{jobs.Handler{Command: []string{"./plain.sh"}}, "./plain.sh: not executable (chmod +x) (in " + dir + ")"},
 		{jobs.Handler{Command: []string{"./windows.sh"}}, `./windows.sh: its interpreter "/bin/sh\r" does not exist (in ` + dir + ")"},
@@ -31,7 +32,8 @@ func TestProgram(t *testing.T) {
 		if c.h.Dir == "" {
 			c.h.Dir = dir
 		}
-		if got := Program(&jobs.Spec{Name: "j", Handler: c.h}, []string{"PATH=/bin:/usr/bin"}); got != c.want {
+		got, searched := Program(&jobs.Spec{Name: "j", Handler: c.h}, []string{"PATH=/bin:/usr/bin"})
+		if got != c.want || (searched == "/bin:/usr/bin") != strings.Contains(c.want, "in PATH") {
 			t.Errorf("%v %s: %q, want %q", c.h.Command, c.h.Shell, got, c.want)
 		}
 	}

@@ -40,13 +40,14 @@ type execution struct {
 	result  jobs.Result
 	printed Printed
 
-	argv   []string
-	env    []string // as it was last tried
-	shared *specEnv
-	slot   *slot
-	pipes  [2]pipe // [1] only with Print: else stderr goes the way of stdout
-	out    mixed
-	log    *os.File
+	argv     []string
+	searched string   // the PATH that has no argv[0]
+	env      []string // as it was last tried
+	shared   *specEnv
+	slot     *slot
+	pipes    [2]pipe // [1] only with Print: else stderr goes the way of stdout
+	out      mixed
+	log      *os.File
 
 	resultDir, resultName string
 	resultFd              int

@@ -165,6 +165,7 @@ func (x *execution) explain(err error) (jobs.Ending, string) {
 		return jobs.CantFork, "can't start a process: " + err.Error()
 	}
 	text := x.cantExec(errno)
+	x.result.Searched = x.searched
 	h := x.Spec.Handler
 	switch {
 	case len(h.Command) == 0:
@@ -200,9 +201,11 @@ func (x *execution) cantExec(errno syscall.Errno) string {
 		file, err := lookPath(lookup{name, x.shared.path, dir})
 		switch {
 		case errors.Is(err, unix.EACCES):
-			return fmt.Sprintf("%s: found in PATH, but not executable (PATH=%s)", name, x.shared.path)
+			x.searched = x.shared.path
+			return name + ": found in PATH, but not executable"
 		case err != nil:
-			return fmt.Sprintf("%s: no such command in PATH (PATH=%s)", name, x.shared.path)
+			x.searched = x.shared.path
+			return name + ": not found in PATH"
 		}
 		name = file
 	}

@@ -67,7 +67,11 @@ func (w *Worker) end(a *attempt) {
 	a.ended = true
 	j := w.jobs[a.item.Job]
 	a.verdict = j.judge(a.item, a.result, random)
+	known := j.out
 	w.giveUp(j, a.verdict)
+	if known != j.out && a.result.Searched != "" {
+		w.note(jobs.NoteDetail, "it was looked for in PATH=%s", a.result.Searched)
+	}
 	if a.result.AnswerError != "" && a.verdict.To == jobs.Done && !j.misread {
 		// Once a job: what the command wanted to say is lost in every item alike.
 		j.misread = true

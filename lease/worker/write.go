@@ -267,6 +267,10 @@ func (w *Worker) broken(j *job, reason string) {
 	}
 	j.out = "broken"
 	w.summary.Broken[j.spec.Name] = reason
+	if source := j.spec.CommandSource(); j.spec.Source != source {
+		w.note(jobs.NoteMust, "job %s can't be run: %s; mend that, or change %s", j.spec.Name, reason, source)
+		return
+	}
 	w.note(jobs.NoteMust, "job %s can't be run: %s (%s)", j.spec.Name, reason, j.spec.Source)
 }
 
