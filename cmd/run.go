@@ -46,7 +46,7 @@ parallel -j N. Without it, one item runs at a time.`,
 			if len(names) == 0 {
 				return withHint(usagef("run needs a JOB"), "batchq run --help shows how it is used")
 			}
-			o.work.jobs, o.work.command = names[:1], command
+			o.work.jobs, o.work.files, o.work.command = names[:1], names[1:], command
 			return o.run(c.Context(), a, names[1:])
 		},
 	}
@@ -89,6 +89,9 @@ func (o *runOptions) run(ctx context.Context, a *app, files []string) (err error
 	}
 	feed, records, err := o.enqueue.order(a, o.work.verb, o.work.jobs[0], files)
 	if err != nil {
+		if hint := forgottenDash(o.work.verb, append(o.work.jobs, files...), false); hint != "" && o.work.command == nil {
+			return withHint(err, "%s", hint)
+		}
 		return err
 	}
 	plan.Scope, plan.Wait = &feed.Scope, true

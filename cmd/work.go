@@ -67,6 +67,7 @@ type workOptions struct {
 	flags      *pflag.FlagSet
 	verb       string // how the command is called: work or run
 	jobs       []string
+	files      []string // of run: the list; for a -- that was forgotten among them
 	command    []string // after --; nil: none
 	lane       string
 	slots      int

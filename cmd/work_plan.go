@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -133,12 +134,53 @@ func (o *workOptions) unknownJob(cfg *config.Config, name string) error {
 	}
 	err := &outcome{code: exitConfig, err: usagef("no job is called %q: %s", name, where)}
 	err.hint = "give its command: batchq " + o.verb + " " + shellWord(name) + " -- COMMAND {}"
-	if near := jobs.Nearest(name, cfg.Names); near != "" {
+	if hint := forgottenDash(o.verb, append(slices.Clone(o.jobs), o.files...), o.verb == "work"); hint != "" {
+		err.hint = hint
+	} else if near := jobs.Nearest(name, cfg.Names); near != "" {
 		err.hint = "did you mean " + near + "?"
 	} else if info, statErr := os.Stat(name); statErr == nil && info.Mode().IsRegular() {
 		err.hint = "that is a file: a command stands after --, as in: batchq " + o.verb + " JOB -- ./" + shellWord(name) + " {}"
 	}
 	return err
+}
+
+// forgottenDash is what to type where words, a JOB and what stands behind it,
+// look like a command without its --; "" where they do not. A path tells where
+// no files are taken, and else a placeholder or a program.
+func forgottenDash(verb string, words []string, paths bool) string {
+	if len(words) < 2 || words[0] == "" {
+		return ""
+	}
+	first, looks := 0, false
+	for i, word := range words {
+		if i == 0 {
+			continue
+		}
+		info, err := os.Stat(word)
+		program := err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
+		if program || paths && strings.Contains(word, "/") {
+			looks = true
+			first = cmp.Or(first, i)
+		}
+		looks = looks || err != nil && handler.HasPlaceholder([]string{word})
+	}
+	if !looks {
+		return ""
+	}
+	return fmt.Sprintf("a command stands after --, behind the flags: batchq %s %s -- %s", verb, shellWord(words[0]), typed(words[max(first, 1):]))
+}
+
+// typed writes the words of a command as one types them: a placeholder needs no
+// quotes.
+func typed(words []string) string {
+	var out []string
+	for _, word := range words {
+		if !handler.HasPlaceholder([]string{word}) || strings.ContainsAny(word, " \t\n'\"$`\\") {
+			word = shellWord(word)
+		}
+		out = append(out, word)
+	}
+	return strings.Join(out, " ")
 }
 
 // ofTheMoment is the job of a command line with a COMMAND.
