@@ -78,6 +78,9 @@ func runDLQExport(ctx context.Context, a *app, o *dlqExportOptions, args []strin
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
+	if err := a.warnUnknown(ctx, db, sel.Jobs, sel.Scope); err != nil {
+		return err
+	}
 	written := 0
 	for page, err := range store.DeadPages(ctx, db, sel, true) {
 		if err != nil {

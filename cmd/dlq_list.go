@@ -88,6 +88,9 @@ func runDLQList(ctx context.Context, a *app, o *dlqListOptions, args []string) (
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
+	if err := a.warnUnknown(ctx, db, sel.Jobs, sel.Scope); err != nil {
+		return err
+	}
 	if o.by != "" {
 		return listGroups(ctx, a, o, db, sel)
 	}

@@ -72,6 +72,9 @@ func (mv moving) run(ctx context.Context, a *app, doing report.Moving) (err erro
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
+	if err := a.warnUnknown(ctx, db, mv.sel.Jobs, mv.sel.Scope); err != nil {
+		return err
+	}
 	moved, moveErr := store.Moved{}, error(nil)
 	if mv.dryRun {
 		moved, moveErr = mv.rehearse(ctx, db)

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"batchq/jobs"
 	"batchq/jobs/config"
 	"batchq/report"
 	"batchq/store"
@@ -151,4 +153,39 @@ func (a *app) matching(ctx context.Context, db *sqlite.DB, sel store.Selection) 
 	}
 	more, err = moreThan(ctx, db, sel, len(rows))
 	return rows, more, err
+}
+
+// warnUnknown tells of jobs and of a scope that no item has ever had: that
+// nothing matches is then most likely a slip of the pen. It is no failure.
+func (a *app) warnUnknown(ctx context.Context, r store.Reader, jobNames []string, scope *string) error {
+	if len(jobNames) > 0 {
+		known, err := r.JobNames(ctx)
+		if err != nil {
+			return err
+		}
+		for _, name := range jobNames {
+			if slices.Contains(known, name) {
+				continue
+			}
+			if near := jobs.Nearest(name, known); near != "" {
+				a.out.warn("job %s has never had an item: did you mean %s?", name, near)
+				continue
+			}
+			a.out.warn("job %s has never had an item: %s stats lists the jobs", name, a.self())
+		}
+	}
+	unknown, err := neverScope(ctx, r, scope)
+	if unknown {
+		a.out.warn("no item has ever had the scope %q", *scope)
+	}
+	return err
+}
+
+// neverScope says whether no item of any job has ever had a scope.
+func neverScope(ctx context.Context, r store.Reader, scope *string) (bool, error) {
+	if scope == nil || *scope == "" {
+		return false, nil
+	}
+	books, err := r.Counts(ctx, nil, scope)
+	return err == nil && books.Enqueued == 0, err
 }

@@ -142,6 +142,9 @@ func runPrune(ctx context.Context, a *app, o *pruneOptions, args []string) (err 
 			a.out.warn("%v", err) // it has nothing to prune, which is no failure
 		}
 	}
+	if err := a.warnUnknown(ctx, db, nil, p.Scope); err != nil {
+		return err
+	}
 	p.Keep = map[string]time.Duration{}
 	for _, name := range names {
 		p.Keep[name] = o.olderThan

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -139,6 +140,9 @@ func (o *workOptions) run(ctx context.Context, a *app) (err error) {
 	if err := o.sayUndeclared(ctx, a, queue); err != nil {
 		return err
 	}
+	if err := o.warnScope(ctx, a, queue, plan); err != nil {
+		return err
+	}
 	if o.dryRun {
 		return a.rehearse(ctx, queue, plan)
 	}
@@ -158,6 +162,21 @@ func (o *workOptions) run(ctx context.Context, a *app) (err error) {
 	}
 	a.out.summary("%s", report.Worked(numbers(sum)))
 	return workStatus(s, sum, plan)
+}
+
+// warnScope tells of a scope that no item has ever had. A run that follows may
+// wait for its first one, and a scope that a word like @today stands for is no
+// slip of the pen: its list may be late.
+func (o *workOptions) warnScope(ctx context.Context, a *app, queue *sqlite.DB, plan worker.Plan) error {
+	unknown, err := neverScope(ctx, queue, plan.Scope)
+	switch {
+	case !unknown || o.follow:
+	case strings.Contains(o.scope, "@"):
+		a.out.note("no item has ever had the scope %q", *plan.Scope)
+	default:
+		a.out.warn("no item has ever had the scope %q", *plan.Scope)
+	}
+	return err
 }
 
 // reread is what a run that follows does from now on, after a HUP. On an error
