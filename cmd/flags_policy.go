@@ -18,8 +18,8 @@ func (p *policyFlags) register(f *pflag.FlagSet) {
 	p.flags = f
 	durationVar(f, &p.policy.Timeout, "timeout", "longest one attempt may take; 0: any time (1h unless the job says otherwise)")
 	durationVar(f, &p.policy.KillAfter, "kill-after", "time from TERM to KILL when an attempt is ended (5s)")
-	f.IntVar(&p.policy.MaxAttempts, "max-attempts", 0, "failures at which an item goes to the dead-letter list (8)")
-	f.IntVar(&p.policy.MaxCrashes, "max-crashes", 0, "crashes of its run at which an item goes to the dead-letter list (3)")
+	f.IntVar(&p.policy.MaxAttempts, "max-attempts", 0, "`N` failures at which an item goes to the dead-letter list (8)")
+	f.IntVar(&p.policy.MaxCrashes, "max-crashes", 0, "`N` crashes of its run at which an item goes to the dead-letter list (3)")
 	durationVar(f, &p.policy.BackoffBase, "backoff-base", "longest delay before the first retry; doubles with each (10s)")
 	durationVar(f, &p.policy.BackoffCap, "backoff-cap", "longest delay before any retry (15m)")
 	f.Var(rateValue{&p.rate}, "rate", `most attempts of a job that may start in a time, over all runs, like "20/s"`)

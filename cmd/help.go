@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"batchq/jobs"
 	"batchq/report"
@@ -38,8 +39,8 @@ func help(c *cobra.Command, _ []string) {
 		section("TOPICS", topicList())
 	}
 	section("EXAMPLES", c.Example)
-	section("FLAGS", c.LocalFlags().FlagUsagesWrapped(helpWidth))
-	section("GLOBAL FLAGS", c.InheritedFlags().FlagUsagesWrapped(helpWidth))
+	section("FLAGS", flagList(c.LocalFlags(), helpWidth))
+	section("GLOBAL FLAGS", flagList(c.InheritedFlags(), helpWidth))
 	section("EXIT STATUS", c.Annotations[exitsKey])
 	if c.HasAvailableSubCommands() {
 		fmt.Fprintf(&b, "\n%s COMMAND --help tells more about one", c.CommandPath())
@@ -119,4 +120,25 @@ func unknownHelp(root *cobra.Command, args []string) error {
 		return withHint(err, "did you mean batchq help %s?", near)
 	}
 	return withHint(err, "batchq --help lists them")
+}
+
+// flagList lists flags with what they take. A default stands in brackets, as in
+// the texts of those whose default is elsewhere: pflag's own "(default 30s)" says
+// no more.
+func flagList(flags *pflag.FlagSet, width int) string {
+	shown := pflag.NewFlagSet("", pflag.ContinueOnError)
+	shown.SortFlags = flags.SortFlags
+	flags.VisitAll(func(f *pflag.Flag) {
+		one := *f
+		switch f.DefValue {
+		case "", "0", "false", "[]":
+		default:
+			one.Usage, one.DefValue = one.Usage+" ("+f.DefValue+")", "0" // none, for all but text
+			if f.Value.Type() == "string" {
+				one.DefValue = ""
+			}
+		}
+		shown.AddFlag(&one)
+	})
+	return shown.FlagUsagesWrapped(width)
 }

@@ -57,7 +57,13 @@ func checkHelp(t *testing.T, c *cobra.Command) {
 			t.Errorf("line of %d characters: %s", n, line)
 		}
 	}
+	if strings.Contains(text, "(default ") {
+		t.Errorf("a default in two styles:\n%s", text)
+	}
 	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if what, _ := pflag.UnquoteUsage(f); what != strings.ToUpper(what) {
+			t.Errorf("--%s takes %q: want a word in capitals, as N", f.Name, what)
+		}
 		if f.Usage == "" || strings.HasSuffix(f.Usage, ".") {
 			t.Errorf("--%s: usage %q is empty or ends with a full stop", f.Name, f.Usage)
 		}

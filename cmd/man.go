@@ -126,8 +126,8 @@ func commandPage(c *cobra.Command) *report.ManPage {
 	p := &report.ManPage{Name: pageName(c), Section: 1, Short: c.Short, Synopsis: usageOf(c)}
 	p.Add("DESCRIPTION", c.Long)
 	p.Add("COMMANDS", commandList(c, manWidth))
-	p.Add("OPTIONS", c.LocalFlags().FlagUsagesWrapped(manWidth))
-	p.Add("GLOBAL OPTIONS", c.InheritedFlags().FlagUsagesWrapped(manWidth))
+	p.Add("OPTIONS", flagList(c.LocalFlags(), manWidth))
+	p.Add("GLOBAL OPTIONS", flagList(c.InheritedFlags(), manWidth))
 	p.Add("EXAMPLES", c.Example)
 	p.Add("EXIT STATUS", narrower(c.Annotations[exitsKey]))
 	var also []string

@@ -100,8 +100,8 @@ func (o *workOptions) register(f *pflag.FlagSet) {
 func (o *workOptions) registerRun(f *pflag.FlagSet) {
 	o.flags = f
 	f.StringVar(&o.lane, "lane", "", "work this `LANE` only; for a command of the moment: run in it")
-	f.IntVarP(&o.slots, "slots", "j", 0, "most items at once in --lane; lowers what batchq.toml declares")
-	f.IntVar(&o.batch, "batch", 0, "most unsettled items held at once in a lane (100)")
+	f.IntVarP(&o.slots, "slots", "j", 0, "at most `N` items at once in --lane; lowers what batchq.toml declares")
+	f.IntVar(&o.batch, "batch", 0, "at most `N` unsettled items held at once in a lane (100)")
 	f.BoolVar(&o.once, "once", false, "one claim a lane, then leave")
 	f.IntVar(&o.limit, "limit", 0, "work at most `N` items")
 	durationVar(f, &o.maxRuntime, "max-runtime", "start nothing more after this time; what runs may finish")
