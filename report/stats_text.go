@@ -70,9 +70,10 @@ func (b *Breaker) said(now time.Time) string {
 	return fmt.Sprintf("to one item at a time since its breaker opened at %s, opened %s, last failure%s", clock(b.opened, now), times, because(b.Reason))
 }
 
-// backlogColumns are what lanes and jobs have in common.
-var backlogColumns = []column{{title: "WAITING", right: true}, {title: "OLDEST", right: true}, {title: "DELAYED", right: true},
-	{title: "RUNNING", right: true}, {title: "DONE", right: true}, {title: "DEAD", right: true}}
+// backlogColumns are what lanes and jobs have in common. A narrow terminal has
+// room for what a person may have to do something about.
+var backlogColumns = []column{{title: "WAITING", right: true}, {title: "OLDEST", right: true, yields: true}, {title: "DELAYED", right: true, yields: true},
+	{title: "RUNNING", right: true}, {title: "DONE", right: true, yields: true}, {title: "DEAD", right: true}}
 
 func (s Stats) backlogCells(t Totals, b Backlog) []string {
 	// What is due is counted as waiting, wherever it still stands.
@@ -81,7 +82,7 @@ func (s Stats) backlogCells(t Totals, b Backlog) []string {
 }
 
 func (s Stats) laneTable() *table {
-	t := &table{columns: append([]column{{title: "LANE"}, {title: "IN USE"}}, backlogColumns...)}
+	t := &table{columns: append([]column{{title: "LANE", flex: true}, {title: "IN USE"}}, backlogColumns...)}
 	for _, l := range s.Lanes {
 		use := strconv.Itoa(l.InUse)
 		if l.Slots != nil {
@@ -93,7 +94,7 @@ func (s Stats) laneTable() *table {
 }
 
 func (s Stats) jobTable() *table {
-	t := &table{columns: append([]column{{title: "JOB"}, {title: "LANE"}}, backlogColumns...)}
+	t := &table{columns: append([]column{{title: "JOB", flex: true}, {title: "LANE", flex: true}}, backlogColumns...)}
 	for _, j := range s.Jobs {
 		t.add(append([]string{j.Name, j.Lane}, s.backlogCells(j.Totals, j.Backlog)...)...)
 	}
@@ -102,8 +103,8 @@ func (s Stats) jobTable() *table {
 
 // slotTable says who holds what, and since when.
 func (s Stats) slotTable() *table {
-	t := &table{columns: []column{{title: "LANE"}, {title: "RUN", right: true}, {title: "JOB"}, {title: "ITEM", right: true},
-		{title: "KEY", flex: true}, {title: "ATTEMPT", right: true}, {title: "PID", right: true}, {title: "SINCE"}, {title: "FOR", right: true}}}
+	t := &table{columns: []column{{title: "LANE", flex: true}, {title: "RUN", right: true}, {title: "JOB", flex: true}, {title: "ITEM", right: true},
+		{title: "KEY", flex: true}, {title: "ATTEMPT", right: true, yields: true}, {title: "PID", right: true, yields: true}, {title: "SINCE", yields: true}, {title: "FOR", right: true}}}
 	for _, slot := range s.Slots {
 		run := number(slot.Run)
 		if slot.Orphan {
@@ -116,8 +117,8 @@ func (s Stats) slotTable() *table {
 }
 
 func (s Stats) runTable() *table {
-	t := &table{columns: []column{{title: "RUN", right: true}, {title: "STATE"}, {title: "PID", right: true}, {title: "HOST"},
-		{title: "SINCE"}, {title: "COMMAND", flex: true}}}
+	t := &table{columns: []column{{title: "RUN", right: true}, {title: "STATE"}, {title: "PID", right: true}, {title: "HOST", yields: true},
+		{title: "SINCE", yields: true}, {title: "COMMAND", flex: true}}}
 	for _, r := range s.Runs {
 		t.add(number(r.ID), string(r.State), strconv.Itoa(r.PID), Safe(r.Host), Moment(r.since, s.now), r.command())
 	}
