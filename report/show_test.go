@@ -239,14 +239,14 @@ func TestShow_Broken(t *testing.T) {
 		{"Broken", func(s *shown) {
 			s.Runs, s.Attempts = nil, []store.AttemptRow{attempt(jobs.ClassBroken, "./gone.sh: no such file")}
 		},
-			[]string{"its command could not be run in attempt 2 at 11:59:01, 59s ago: ./gone.sh: no such file -> batchq check", "no run is at work -> batchq work pos"}},
+			[]string{"attempt 2 could not run its command, at 11:59:01, 59s ago: ./gone.sh: no such file -> batchq check", "no run is at work -> batchq work pos"}},
 		{"Suspect", func(s *shown) {
 			s.Declared, s.Runs, s.Attempts = nil, nil, []store.AttemptRow{attempt(jobs.ClassSuspect, "exit 127: x: not found")}
 		},
-			[]string{"its command, or one that it calls, could not be found or executed, as its exit says in attempt 2 at 11:59:01, 59s ago: exit 127: x: not found",
+			[]string{"attempt 2 could not find or execute its command, or one that this calls, at 11:59:01, 59s ago: exit 127: x: not found",
 				"job pos is not declared: there is no batchq.toml -> batchq work pos -- COMMAND {}", "no run is at work"}},
 		{"BesideARunThatTakesIt", func(s *shown) { s.Attempts = []store.AttemptRow{attempt(jobs.ClassBroken, "gone")} },
-			[]string{"its command could not be run in attempt 2 at 11:59:01, 59s ago: gone -> batchq check"}},
+			[]string{"attempt 2 could not run its command, at 11:59:01, 59s ago: gone -> batchq check"}},
 		{"AnEarlierAttempt", func(s *shown) {
 			s.Item.Attempt, s.Runs, s.Attempts = 3, nil, []store.AttemptRow{attempt(jobs.ClassBroken, "gone")}
 		}, []string{"no run is at work -> batchq work pos"}},

@@ -264,19 +264,19 @@ func (t *telling) broken() []Why {
 		return nil
 	}
 	last := &t.Attempts[n-1]
-	failed := "its command could not be run"
+	said, check := "attempt %d could not run its command, at %s, %s ago%s", "to see whether it can be run now"
 	switch last.Class {
 	case jobs.ClassBroken:
-	case jobs.ClassSuspect:
-		failed = "its command, or one that it calls, could not be found or executed, as its exit says"
+	case jobs.ClassSuspect: // which is all that an exit status tells
+		said, check = "attempt %d could not find or execute its command, or one that this calls, at %s, %s ago%s", "to see what is executed"
 	default:
 		return nil
 	}
 	ended := last.Started.Add(last.Duration)
-	w := why(whyBroken, "%s in attempt %d at %s, %s ago%s", failed, last.Number, Moment(ended, t.now), age(ended, t.now), because(last.Reason))
+	w := why(whyBroken, said, last.Number, Moment(ended, t.now), age(ended, t.now), because(last.Reason))
 	w.Since = maybe(ended)
 	if t.Declared != nil {
-		w.Hints = []Hint{t.hint("to see whether it can be run now", "check")}
+		w.Hints = []Hint{t.hint(check, "check")}
 	}
 	return []Why{w}
 }
