@@ -374,7 +374,7 @@ func (a *app) plannedJobs(ctx context.Context, db *sqlite.DB, plan worker.Plan) 
 	for _, l := range plan.Lanes {
 		for _, s := range l.Jobs {
 			r := report.PlannedJob{Job: s.Name, Lane: l.Name, Slots: l.Slots, Batch: plan.Batch, Source: s.Source, Command: declaredCommand(&s.Handler), First: []string{}}
-			if fault := handler.Program(s, os.Environ()); fault != "" {
+			if fault, _ := handler.Program(s, os.Environ()); fault != "" {
 				a.out.warn("job %s: its command can't be run now: %s", s.Name, fault)
 			}
 			if db != nil {
