@@ -137,8 +137,12 @@ func starterPath(arg string) (string, error) {
 }
 
 func thereAlready(path string) error {
+	check := "batchq check"
+	if path != config.FileName {
+		check += " --config " + shellWord(path)
+	}
 	return withHint(fmt.Errorf("%s is there already, and is left as it is", path),
-		"to see what it says: batchq check --config %s; to see a new one: batchq init -; to begin anew, move it away first", shellWord(path))
+		"to see what it says: %s; to see a new one: batchq init -; to begin anew, move it away first", check)
 }
 
 // writeNew writes a file that is not there yet, whole or not at all.
