@@ -97,7 +97,7 @@ command = ["./rec", "no {placeholder}"]
 [jobs.rows]
 command = ["./rec", "{.x}", "x{.n}"]
 uses = { "d-b" = 7 }
-env = { "odd name" = "v", TOKEN = "it's $HOME!\n\u001b[31m", EMPTY = "", PATH_ = "~" }
+env = { "odd-name" = "v", TOKEN = "it's $HOME!\n\u001b[31m", EMPTY = "", PATH_ = "~" }
 [jobs.unread]
 command = ["./rec=ord", "{key}"]
 stdin = "none"
