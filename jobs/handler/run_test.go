@@ -298,3 +298,15 @@ func TestRun_LeavesNothingOpen(t *testing.T) {
 		t.Errorf("left in the private directory: %v %v", left, err)
 	}
 }
+
+// Before it executes, the child moves its files to higher numbers; where the
+// limit is just above those in use, that fails, and no word is true of it that
+// blames the command.
+func TestRun_NoNumberLeftForAFile(t *testing.T) {
+	a := shell("true")
+	x := execution{Attempt: &a, argv: []string{"true"}}
+	ending, text := x.explain(&execError{&os.PathError{Op: "fork/exec", Path: "/bin/sh", Err: unix.EBADF}})
+	if ending != jobs.CantFork || text != "can't start true now: too many open files" {
+		t.Errorf("%d, %q", ending, text)
+	}
+}

@@ -154,6 +154,11 @@ func (x *execution) explain(err error) (jobs.Ending, string) {
 	if !errors.As(err, &errno) {
 		return jobs.CantFork, "can't start a process: " + err.Error()
 	}
+	if errno == unix.EBADF {
+		// Before it executes, the child moves its files to numbers above those
+		// in use, where the limit may already be.
+		errno = unix.EMFILE
+	}
 	switch errno {
 	case unix.E2BIG:
 		return jobs.TooLong, x.tooLong()

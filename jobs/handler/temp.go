@@ -58,7 +58,7 @@ func (t *tempDir) make(path string) error {
 	fault.Here("results", "made")
 	dir, err := os.Open(path)
 	if err != nil {
-		return err
+		return errors.Join(err, os.Remove(path))
 	}
 	// systemd-tmpfiles spares what is locked; a run with --follow lives longer
 	// than what it takes for old.
