@@ -275,7 +275,8 @@ func (w *Worker) nextTime() time.Time {
 			sooner(l.held[0].since.Add(w.plan.Lease))
 		}
 		for _, s := range l.Jobs {
-			if j := w.jobs[s.Name]; j.paced(now) && l.free() > 0 {
+			// Its turn may have come since it was not offered: then at once.
+			if j := w.jobs[s.Name]; j.paced(w.offered) && l.free() > 0 {
 				sooner(j.paceAt)
 			}
 		}

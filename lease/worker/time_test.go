@@ -1,12 +1,14 @@
 package worker_test
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"batchq/jobs"
+	"batchq/lease/worker"
 	"batchq/store"
 )
 
@@ -101,6 +103,30 @@ func TestTime_Rate(t *testing.T) {
 			}
 		}
 		b.wantCounts(store.Counts{Done: 30})
+	})
+}
+
+// sluggish takes its time over each claim, as on a busy machine.
+type sluggish struct{ worker.Store }
+
+func (s sluggish) Claim(ctx context.Context, c store.ClaimRequest) (store.Claim, error) {
+	defer time.Sleep(700 * time.Millisecond)
+	return s.Store.Claim(ctx, c)
+}
+
+// The turn of a job with a rate that comes while the loop is busy with
+// something else is not slept through.
+func TestTime_RateWhileBusy(t *testing.T) {
+	bubble(t, func(b *bundle) {
+		b.enqueue("j", keys("k", 5)...)
+		p := plan(lane("parallel", 4, b.paced("j", jobs.Rate{Count: 1, Per: time.Second}), b.job("other", "parallel", quick)))
+		begin := time.Now()
+		r := b.startWith(p, options{store: func(s worker.Store) worker.Store { return sluggish{s} }})
+		r.ended()
+		if took := time.Since(begin); took > p.Lease/2 {
+			t.Errorf("it took %s", took)
+		}
+		b.wantCounts(store.Counts{Done: 5})
 	})
 }
 

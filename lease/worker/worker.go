@@ -42,6 +42,7 @@ type Worker struct {
 	ended   chan *attempt // every attempt ends here; never blocks, see New
 	pending []*attempt    // ended, not yet recorded
 	empty   []int64       // claims that can be closed with the next write
+	offered time.Time     // when it was last looked for what may start
 
 	fatal chan error // the heartbeat's reason to give up
 

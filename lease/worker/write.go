@@ -65,6 +65,7 @@ func (w *Worker) starts() (all []store.Start) {
 	// Two items whose run died under them are never in flight together: the
 	// one that kills it would drag the other along.
 	crashed, now := w.crashedInFlight(), time.Now()
+	w.offered = now
 	for _, l := range w.lanes {
 		want := l.Slots - l.running
 		for _, p := range w.pending {
