@@ -147,9 +147,11 @@ var backupCases = []testCase{
 				}
 			}
 		})
+		r := w.request(run, 10, "pos")
+		r.Limits.Lanes = map[string]int{jobs.Serial: 3}
 		wg.Go(func() {
 			for {
-				w.work(works, run, 3, func(store.Started) {}, func() {})
+				w.work(works, r, func(store.Started) {}, func() {})
 				select {
 				case <-stop:
 					return

@@ -19,9 +19,10 @@ var concurrentCases = []testCase{
 		var inFlight, most atomic.Int64
 		var wg sync.WaitGroup
 		for i := range workers {
-			run, db := w.register(fmt.Sprint("run ", i)), w.other()
+			r, db := w.request(w.register(fmt.Sprint("run ", i)), 10, "pos"), w.other()
+			r.Limits.Lanes = map[string]int{jobs.Serial: limit}
 			wg.Go(func() {
-				w.work(db, run, limit, func(s store.Started) {
+				w.work(db, r, func(s store.Started) {
 					n := inFlight.Add(1)
 					for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
 					}
@@ -66,9 +67,7 @@ var concurrentCases = []testCase{
 }
 
 // work claims, starts and settles until nothing is ready or held any more.
-func (w *world) work(db store.Store, run int64, limit int, begin func(store.Started), end func()) {
-	r := w.request(run, 10, "pos")
-	r.Limits.Lanes = map[string]int{jobs.Serial: limit}
+func (w *world) work(db store.Store, r store.ClaimRequest, begin func(store.Started), end func()) {
 	for {
 		c, err := db.Claim(w.ctx, r)
 		if err != nil {
@@ -81,7 +80,7 @@ func (w *world) work(db store.Store, run int64, limit int, begin func(store.Star
 		waiting := w.startOf(c)
 		for len(waiting.Items) > 0 {
 			waiting.Want = 1
-			out, err := db.Advance(w.ctx, store.Advance{Run: run, Limits: r.Limits, Start: []store.Start{waiting}})
+			out, err := db.Advance(w.ctx, store.Advance{Run: r.Run, Limits: r.Limits, Start: []store.Start{waiting}})
 			if err != nil || len(out.Lost) > 0 {
 				w.t.Errorf("%+v, %v", out.Lost, err)
 				return
@@ -90,7 +89,7 @@ func (w *world) work(db store.Store, run int64, limit int, begin func(store.Star
 				waiting.Items = waiting.Items[1:]
 				begin(s)
 				end()
-				a := store.Advance{Run: run, Settle: []store.Settlement{settlement(s, done)}, Close: []int64{s.Claim}}
+				a := store.Advance{Run: r.Run, Settle: []store.Settlement{settlement(s, done)}, Close: []int64{s.Claim}}
 				if out, err := db.Advance(w.ctx, a); err != nil || len(out.Stale) > 0 {
 					w.t.Errorf("%+v, %v", out.Stale, err)
 					return
