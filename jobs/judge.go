@@ -16,11 +16,21 @@ func (p Policy) Judge(it *Item, r Result, random func() float64) Verdict {
 	case Stopped, Lost:
 		return p.unknownOutcome(Verdict{To: Ready, Class: ClassFree, Reason: stopReason(r.Ending)})
 	case TimedOut:
-		v := p.failed(it, ClassTimeout, fmt.Sprintf("timed out after %s", p.Timeout), 0, random)
+		reason := fmt.Sprintf("timed out after %s", p.Timeout)
+		if r.Error != "" {
+			reason += ": " + r.Error
+		}
+		v := p.failed(it, ClassTimeout, reason, 0, random)
 		return p.unknownOutcome(v)
 	case CantExec:
 		return Verdict{To: Ready, Class: ClassBroken, Reason: r.Error}
 	case CantFork:
+		return Verdict{To: Ready, Class: ClassFree, Reason: r.Error}
+	case Unanswered:
+		return p.unknownOutcome(p.failed(it, ClassRetry, r.Error, 0, random))
+	case Abandoned:
+		return p.unknownOutcome(Verdict{To: Ready, Class: ClassShared, Reason: r.Error})
+	case Unsent:
 		return Verdict{To: Ready, Class: ClassFree, Reason: r.Error}
 	case TooLong, Unresolved:
 		return Verdict{To: Dead, Class: ClassPermanent, Charge: ChargeFailure, Reason: r.Error}
@@ -33,10 +43,12 @@ func (p Policy) Judge(it *Item, r Result, random func() float64) Verdict {
 	if r.Signal == 0 && (r.ExitCode == 126 || r.ExitCode == 127) && !r.Proven && !p.names(r.ExitCode) {
 		return Verdict{To: Ready, Class: ClassSuspect, Reason: reason}
 	}
-	switch class {
-	case ClassDone:
+	switch {
+	case class == ClassDone && r.Streamed:
+		return p.unknownOutcome(p.failed(it, ClassRetry, "its stream ended without an answer to it: "+reason, 0, random))
+	case class == ClassDone:
 		return Verdict{To: Done, Class: ClassDone}
-	case ClassPermanent:
+	case class == ClassPermanent:
 		return Verdict{To: Dead, Class: ClassPermanent, Charge: ChargeFailure, Reason: reason}
 	default:
 		return p.failed(it, ClassRetry, reason, 0, random)

@@ -20,11 +20,12 @@ const (
 	ClassFree      Class = "free"      // interrupted through no fault of its own
 	ClassSuspect   Class = "suspect"   // exit 126/127 before the command has proven itself
 	ClassBroken    Class = "broken"    // the job can't be run at all; nobody is charged
+	ClassShared    Class = "shared"    // its stream ended with others in the air: free, and sent alone next
 )
 
 // Classes lists every class, in the order in which they are explained.
 func Classes() []Class {
-	return []Class{ClassDone, ClassPermanent, ClassRetry, ClassTimeout, ClassCrash, ClassDefer, ClassFree, ClassSuspect, ClassBroken}
+	return []Class{ClassDone, ClassPermanent, ClassRetry, ClassTimeout, ClassCrash, ClassDefer, ClassFree, ClassShared, ClassSuspect, ClassBroken}
 }
 
 // SetAside lists the classes that the last failure of a dead or delayed item can
@@ -45,6 +46,9 @@ const (
 	TooLong                  // exec failed: this item's arguments are too long
 	CantFork                 // no process could be made now; the system's lack, not the item's
 	Unresolved               // the item gives no command that could be run: a placeholder without a value, a program that is not there
+	Unanswered               // its stream gave it no answer that could be used; it was alone in the air, or the answer was its own
+	Abandoned                // its stream ended while others were in the air with it
+	Unsent                   // its stream ended before a byte of it was written
 )
 
 // Result is what a handler reports of one attempt: facts only. What they mean
@@ -55,6 +59,9 @@ type Result struct {
 	Signal     int    // the signal that ended it; 0: none
 	SignalName string // "SIGKILL"
 	Answer     *Answer
+	// Streamed: the exit is that of a stream, in which the item was alone. A
+	// status of success is no answer there.
+	Streamed bool
 	// AnswerError says why what stood in $BATCHQ_RESULT was no answer.
 	AnswerError string
 	// Error is the handler's own sentence: what could not be executed and why.
