@@ -25,7 +25,7 @@ const (
 
 // Classes lists every class, in the order in which they are explained.
 func Classes() []Class {
-	return []Class{ClassDone, ClassPermanent, ClassRetry, ClassTimeout, ClassCrash, ClassDefer, ClassFree, ClassShared, ClassSuspect, ClassBroken}
+	return []Class{ClassDone, ClassPermanent, ClassRetry, ClassTimeout, ClassCrash, ClassDefer, ClassFree, ClassSuspect, ClassBroken}
 }
 
 // SetAside lists the classes that the last failure of a dead or delayed item can

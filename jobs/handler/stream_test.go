@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"batchq/jobs"
@@ -271,32 +273,67 @@ func TestStream_ClosesItsInput(t *testing.T) {
 	}
 }
 
-// A handler that is silent for too long is ended, and an item that was alone
-// has timed out. One that works one at a time has a timeout for each item.
+// A handler that is silent for too long is ended, and only an item that was
+// alone has timed out.
 func TestStream_TimesOut(t *testing.T) {
-	short := func(p *jobs.Policy) { p.Timeout, p.KillAfter = 300*time.Millisecond, 50*time.Millisecond }
-	s := stream(t, `next; trap "" TERM; while :; do sleep 0.05; done`, short)
-	s.send(1)
-	if r := s.landed(1)[1]; r.Ending != jobs.TimedOut || r.Error != "no answer at all; does it flush its output after each line?" || r.Duration < 300*time.Millisecond {
-		t.Errorf("%+v", r)
-	}
-	if e := s.ended(); e.Result.SignalName != "SIGKILL" {
-		t.Errorf("%+v", e)
-	}
-	s = stream(t, `while next; do [ $id -gt 4 ] || { sleep 0.2; answer $id; }; done`, short)
-	s.send(1, 2, 3, 4)
-	for id, r := range s.landed(4) {
-		if r.Answer == nil {
-			t.Errorf("item %d: %+v", id, r)
+	const timeout = 300 * time.Millisecond
+	for n, want := range map[int]jobs.Result{
+		1: {Ending: jobs.TimedOut, Error: "no answer at all; does it flush its output after each line?"},
+		2: {Ending: jobs.Abandoned, Error: "its stream ended with 2 items in the air, because one of them timed out (no answer at all: does it flush its output after each line?): each is sent alone next"},
+	} {
+		s := stream(t, `trap "" TERM; while :; do sleep 0.05; done`, func(p *jobs.Policy) { p.Timeout, p.KillAfter = timeout, 50*time.Millisecond })
+		s.send(sequence(1, int64(n))...)
+		for id, r := range s.landed(n) {
+			if r.Ending != want.Ending || r.Error != want.Error || r.Duration < timeout {
+				t.Errorf("item %d of %d: %+v", id, n, r)
+			}
+		}
+		if e := s.ended(); e.Result.SignalName != "SIGKILL" {
+			t.Errorf("%+v", e)
 		}
 	}
-	s.send(5, 6)
-	for id, r := range s.landed(2) {
-		if r.Ending != jobs.Abandoned || r.Error != "its stream ended with 2 items in the air, because one of them timed out: each is sent alone next" {
-			t.Errorf("item %d: %+v", id, r)
+}
+
+// A handler that works one at a time has a timeout for each item, counted from
+// the answer before; one that works several at once can't keep one for ever.
+func TestStream_Deadlines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &StreamProcess{air: map[int64]*flight{}, start: StreamStart{Spec: &jobs.Spec{Policy: jobs.Policy{Timeout: time.Minute}}}}
+		p.more, p.told = sync.NewCond(&p.mu), make(chan struct{}, 1)
+		begin := time.Now()
+		want := func(minutes ...float64) {
+			t.Helper()
+			var got []float64
+			for _, f := range p.order {
+				if f.gone {
+					continue
+				}
+				got = append(got, f.deadline.Sub(begin).Minutes())
+			}
+			if !slices.Equal(got, minutes) {
+				t.Errorf("deadlines %v, want %v", got, minutes)
+			}
 		}
-	}
-	s.ended()
+		for id := range int64(4) {
+			p.Send(Attempt{Item: &jobs.Item{ID: id + 1}, Spec: p.start.Spec}, nil)
+		}
+		want(1, 2, 3, 4)
+		time.Sleep(30 * time.Second)
+		p.land(p.air[1])
+		p.progressed()
+		want(1.5, 2.5, 3.5)
+		time.Sleep(30 * time.Second)
+		p.land(p.air[4]) // out of turn: it moves nobody's deadline away
+		p.progressed()
+		want(1.5, 2.5)
+		if next, late := p.overdue(time.Now()); late || next.Sub(begin) != 90*time.Second {
+			t.Errorf("%v %v", next.Sub(begin), late)
+		}
+		time.Sleep(30 * time.Second)
+		if _, late := p.overdue(time.Now()); !late {
+			t.Error("not late")
+		}
+	})
 }
 
 func TestStream_Stopped(t *testing.T) {
@@ -348,7 +385,7 @@ func TestStream_LargePayloads(t *testing.T) {
 	s := stream(t, `while next; do answer $id; done`)
 	var wait sync.WaitGroup
 	for id := range int64(4) {
-		a := Attempt{Item: &jobs.Item{ID: id + 1, Job: "j", Key: []byte("k"), Payload: bytes.Repeat([]byte("x"), 1<<20)}, Spec: s.spec}
+		a := Attempt{Item: &jobs.Item{ID: id + 1, Job: "j", Key: []byte("k"), Payload: bytes.Repeat([]byte("x"), 256<<10)}, Spec: s.spec}
 		wait.Add(1)
 		s.Send(a, func(r jobs.Result, _ Printed) {
 			if r.Answer == nil {
