@@ -8,6 +8,9 @@
 // called setsid) is left alone after an exit of the command's own accord, and
 // is found by its BATCHQ_MARK and ended where we end the attempt.
 //
+// A StreamProcess is the exception: one process that many attempts share, by
+// lines on its standard input and output.
+//
 // The second half of the package (Survivors, End) finds and ends what a run
 // that died has left behind, by the same means.
 package handler
