@@ -220,7 +220,7 @@ func TestStream_Broken(t *testing.T) {
 
 // Only what was alone in the air is to blame for the death of its handler.
 func TestStream_Dies(t *testing.T) {
-	const poisoned = `while next; do [ $id = 3 ] && { next; echo poison >&2; kill -SEGV $$; }; answer $id; done`
+	const poisoned = `while next; do [ $id = 3 ] && { next; next; echo poison >&2; kill -SEGV $$; }; answer $id; done`
 	s := stream(t, poisoned)
 	s.send(1, 2, 3, 4, 5)
 	got := s.landed(5)
@@ -288,7 +288,7 @@ func TestStream_TimesOut(t *testing.T) {
 				t.Errorf("item %d of %d: %+v", id, n, r)
 			}
 		}
-		if e := s.ended(); e.Result.SignalName != "SIGKILL" {
+		if e := s.ended(); e.Result.Signal == 0 {
 			t.Errorf("%+v", e)
 		}
 	}
@@ -364,14 +364,14 @@ func TestStream_StaysAfterTheEnd(t *testing.T) {
 	s.send(1)
 	s.landed(1)
 	s.Close()
-	if e := s.ended(); e.Result.SignalName != "SIGTERM" {
+	if e := s.ended(); e.Result.Signal == 0 {
 		t.Errorf("%+v", e)
 	}
 }
 
 // What floods or holds its output open keeps nobody from going on.
 func TestStream_Noise(t *testing.T) {
-	s := stream(t, `yes noise >&2 & while next; do answer $id; done`)
+	s := stream(t, `head -c 100000 /dev/zero >&2; yes noise >&2 & while next; do answer $id; done`)
 	s.send(sequence(1, 200)...)
 	s.landed(200)
 	s.Close()
