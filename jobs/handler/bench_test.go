@@ -2,7 +2,9 @@ package handler
 
 import (
 	"context"
+	"os"
 	"os/exec"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -61,6 +63,40 @@ func BenchmarkBareExec(b *testing.B) {
 				_, err := exec.Command("/bin/true").CombinedOutput()
 				return err
 			})
+		})
+	}
+}
+
+// BenchmarkStream is what our side of a stream costs: the handler is this very
+// program, which answers at once (see answerAll).
+func BenchmarkStream(b *testing.B) {
+	for _, window := range []int{1, 100} {
+		b.Run(strconv.Itoa(window), func(b *testing.B) {
+			self, err := os.Executable()
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.Setenv(answering, "1")
+			spec := &jobs.Spec{Name: "j", Handler: jobs.Handler{Stream: []string{self}}, Policy: jobs.DefaultPolicy()}
+			ended := make(chan struct{})
+			p, failed, ok := newRunner(b).OpenStream(b.Context(), b.Context(), StreamStart{Spec: spec, Mark: newMark(), Ended: func(StreamEnd) { close(ended) }})
+			if !ok {
+				b.Fatalf("%+v", failed)
+			}
+			b.ReportAllocs()
+			room := make(chan struct{}, window)
+			for id := int64(1); b.Loop(); id++ {
+				room <- struct{}{}
+				a := Attempt{Item: &jobs.Item{ID: id, Job: "j", Key: []byte("key"), Attempt: 1}, Spec: spec, Claim: 7, IdempotencyKey: "0123456789abcdef0123456789abcdef"}
+				p.Send(a, func(r jobs.Result, _ Printed) {
+					if r.Answer == nil {
+						b.Errorf("%+v", r)
+					}
+					<-room
+				})
+			}
+			p.Close()
+			<-ended
 		})
 	}
 }

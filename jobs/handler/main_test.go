@@ -1,8 +1,11 @@
 package handler
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,7 +21,37 @@ import (
 	"batchq/jobs"
 )
 
+// answering is set for this program where it is to be a stream handler.
+const answering = "BATCHQ_TEST_ANSWERING"
+
+// answerAll is a handler that says done to whatever it reads. It writes when
+// there is nothing more to read for now.
+func answerAll() {
+	in, out := bufio.NewReader(os.Stdin), bufio.NewWriter(os.Stdout)
+	for {
+		line, err := in.ReadSlice('\n')
+		if err != nil {
+			break
+		}
+		var item struct {
+			ID json.Number `json:"id"`
+		}
+		if err := json.Unmarshal(line, &item); err != nil {
+			os.Exit(65)
+		}
+		fmt.Fprintf(out, "{\"id\":%s,\"class\":\"done\"}\n", item.ID)
+		if in.Buffered() == 0 {
+			out.Flush()
+		}
+	}
+	out.Flush()
+}
+
 func TestMain(m *testing.M) {
+	if os.Getenv(answering) != "" {
+		answerAll()
+		return
+	}
 	// What an outer attempt would hand down must not matter to these tests.
 	for _, v := range variables {
 		os.Unsetenv(v.Name)
