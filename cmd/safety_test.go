@@ -28,7 +28,10 @@ func TestSafety_Modes(t *testing.T) {
 			t.Fatal(r)
 		}
 		work := under("work", "j", "--log-dir", "logs/deep", "--print", "--", "./item.sh")
-		s.until("the item runs", func() bool { return s.file("started") != "" || work.ended() })
+		s.until("the item runs and is logged", func() bool {
+			_, err := os.Stat(filepath.Join(s.dir, "logs", "deep", "j", "1-1.log"))
+			return s.file("started") != "" && err == nil || work.ended()
+		})
 		seen := map[string]bool{}
 		s.must(filepath.WalkDir(s.dir, func(path string, d fs.DirEntry, err error) error {
 			if errors.Is(err, fs.ErrNotExist) {

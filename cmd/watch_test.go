@@ -267,10 +267,11 @@ func TestWatch_Waits(t *testing.T) {
 	v := s.onTerminal(120, s.terminalCommand("run", "j", "--item", "now", "--", "true"))
 	v.shows("1 of 2 items [")
 	v.shows("waiting: 1 item for later, the first is due at ")
+	waited := v.written()
 	s.want(0, "requeue", "--job", "j", "--state", "delayed")
 	lines := strings.Join(v.endsWith(0), "\n")
-	if !strings.Contains(lines, "batchq: waiting: 1 item for later, the first is due at ") || strings.Contains(v.written(), "eta") {
-		t.Errorf("%s\n%q", lines, v.written())
+	if !strings.Contains(lines, "batchq: waiting: 1 item for later, the first is due at ") || strings.Contains(waited, "eta") {
+		t.Errorf("%s\n%q", lines, waited)
 	}
 
 	s.write("item.sh", "#!/bin/sh\necho >begun\nwhile [ ! -e go ]; do sleep 0.02; done\n")
