@@ -93,7 +93,7 @@ func programNotes(cfg *config.Config, verbose bool) (notes []string) {
 		if searched != "" && verbose {
 			fault += " (PATH=" + searched + ")"
 		}
-		notes = append(notes, fmt.Sprintf("job %q (%s): its command can't be run now: %s", name, s.CommandSource(), fault))
+		notes = append(notes, fmt.Sprintf("job %q (%s): its %s now: %s", name, s.CommandSource(), cantBeRun(&s.Handler), fault))
 	}
 	return notes
 }

@@ -210,11 +210,18 @@ func (a *app) repetition(database string, s *store.Story, around report.Around, 
 		out.Missing = "there is nothing that could be executed: " + err.Error()
 		return out, nil
 	}
-	out.Call, out.Shell = &call, paste(database, s.Item.ID, &spec.Handler, &call)
+	out.Call = &call
+	if call.HTTP != nil {
+		out.Shell = curl(database, s.Item.ID, spec, call.HTTP)
+	} else {
+		out.Shell = paste(database, s.Item.ID, &spec.Handler, &call)
+	}
 	return out, nil
 }
 
-func hasCommand(s *jobs.Spec) bool { return s.Handler.Shell != "" || len(s.Handler.Command) > 0 }
+func hasCommand(s *jobs.Spec) bool {
+	return s.Handler.Shell != "" || len(s.Handler.Command) > 0 || s.Handler.HTTP != nil
+}
 
 // bySource says who declared a job when it was worked: of a file only the name
 // is on record, and one of that name may say something else by now, or be
@@ -233,7 +240,13 @@ func otherwise(last, now *jobs.Handler) (line, in string) {
 	line = declaredCommand(last)
 	var ways []string
 	if line != declaredCommand(now) {
-		ways = append(ways, "with another command")
+		what := "with another command"
+		if last.HTTP != nil {
+			what = "with another request"
+		}
+		ways = append(ways, what)
+	} else if last.HTTP != nil && last.HTTP.Body != now.HTTP.Body {
+		ways = append(ways, "with another body")
 	}
 	if last.Dir != now.Dir {
 		ways = append(ways, "in another directory")

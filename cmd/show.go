@@ -174,7 +174,7 @@ func remainsOf(ctx context.Context, g *store.Grip) *report.Remains {
 	if g.Run.ID != 0 && g.Run.Ended.IsZero() {
 		left.AskFor(g.Run)
 	}
-	out := &report.Remains{Booted: left.Booted, Elsewhere: left.Elsewhere, Within: left.Within}
+	out := &report.Remains{Booted: left.Booted, Request: left.Request, Elsewhere: left.Elsewhere, Within: left.Within}
 	if err != nil {
 		out.Failed = err.Error()
 	}

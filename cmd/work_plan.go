@@ -206,10 +206,24 @@ func (o *workOptions) ofTheMoment(cfg *config.Config) (*jobs.Spec, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.Handler.HTTP != nil {
+		s.Policy.Timeout = commandTimeout(cfg, name)
+	}
 	s.Handler = jobs.Handler{Command: o.command, AppendValue: !handler.HasPlaceholder(o.command), Dir: dir,
 		Env: s.Handler.Env, Stdin: s.Handler.Stdin}
 	s.Source = commandLine
 	return s, nil
+}
+
+// commandTimeout is the timeout of a command that stands in for a request. What
+// is built in for requests alone does not hold for it.
+func commandTimeout(cfg *config.Config, name string) time.Duration {
+	for _, s := range cfg.Settings(name) {
+		if s.Key == "timeout" && s.Origin != config.BuiltIn {
+			return cfg.Jobs[name].Policy.Timeout
+		}
+	}
+	return cfg.Base(name).Policy.Timeout
 }
 
 // commandLine is the source of a job whose command is given for the moment.
@@ -375,7 +389,7 @@ func (a *app) plannedJobs(ctx context.Context, db *sqlite.DB, plan worker.Plan) 
 		for _, s := range l.Jobs {
 			r := report.PlannedJob{Job: s.Name, Lane: l.Name, Slots: l.Slots, Batch: plan.Batch, Source: s.Source, Command: declaredCommand(&s.Handler), First: []string{}}
 			if fault, _ := handler.Program(s, os.Environ()); fault != "" {
-				a.out.warn("job %s: its command can't be run now: %s", s.Name, fault)
+				a.out.warn("job %s: its %s now: %s", s.Name, cantBeRun(&s.Handler), fault)
 			}
 			if db != nil {
 				c, err := db.Counts(ctx, []string{s.Name}, plan.Scope)
@@ -409,15 +423,34 @@ func firstCommands(ctx context.Context, db *sqlite.DB, s *jobs.Spec, scope *stri
 
 // firstCommand is the command line of one item, or why it could not have one.
 func firstCommand(s *jobs.Spec, it *jobs.Item) string {
-	argv, err := handler.Arguments(s, it)
+	var argv []string
+	var line string
+	var err error
+	if s.Handler.HTTP != nil {
+		line, err = handler.Line(s, it)
+	} else if argv, err = handler.Arguments(s, it); err == nil {
+		line = shellLine(argv)
+	}
 	if err != nil {
 		return fmt.Sprintf("%s: dead at once: %v", report.Name(it), err)
 	}
-	return shellLine(argv)
+	return line
 }
 
-// declaredCommand is a job's command as it was declared, placeholders and all.
+// cantBeRun is what of a job can't be done, with its verb.
+func cantBeRun(h *jobs.Handler) string {
+	if h.HTTP != nil {
+		return "request can't be sent"
+	}
+	return "command can't be run"
+}
+
+// declaredCommand is a job's command or request as it was declared, placeholders
+// and all.
 func declaredCommand(h *jobs.Handler) string {
+	if h.HTTP != nil {
+		return h.HTTP.Verb() + " " + h.HTTP.URL
+	}
 	if h.Shell != "" {
 		return shellLine([]string{"sh", "-c", h.Shell, "sh", "{}"})
 	}

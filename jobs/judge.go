@@ -14,14 +14,15 @@ import (
 func (p Policy) Judge(it *Item, r Result, random func() float64) Verdict {
 	switch r.Ending {
 	case Stopped, Lost:
-		return p.unknownOutcome(Verdict{To: Ready, Class: ClassFree, Reason: stopReason(r.Ending)})
+		return p.unlessUnsent(r, Verdict{To: Ready, Class: ClassFree, Reason: stopReason(r.Ending)})
 	case TimedOut:
-		reason := fmt.Sprintf("timed out after %s", p.Timeout)
-		if r.Error != "" {
-			reason += ": " + r.Error
-		}
-		v := p.failed(it, ClassTimeout, reason, 0, random)
-		return p.unknownOutcome(v)
+		return p.unlessUnsent(r, p.failed(it, ClassTimeout, timeoutReason(p, r), 0, random))
+	case Severed:
+		return p.unknownOutcome(p.failed(it, ClassRetry, r.Error, 0, random))
+	case Unreached:
+		return p.failed(it, ClassRetry, r.Error, 0, random)
+	case Answered:
+		return p.answeredHTTP(it, r, random)
 	case CantExec:
 		return Verdict{To: Ready, Class: ClassBroken, Reason: r.Error}
 	case CantFork:
@@ -79,6 +80,15 @@ func (p Policy) unknownOutcome(v Verdict) Verdict {
 	v.To, v.Delay = Dead, 0
 	v.Reason += `; the outcome is unknown and the job says on_crash = "dead"`
 	return v
+}
+
+// unlessUnsent is unknownOutcome but for a request that never left: nobody can
+// have acted on it.
+func (p Policy) unlessUnsent(r Result, v Verdict) Verdict {
+	if r.Unsent {
+		return v
+	}
+	return p.unknownOutcome(v)
 }
 
 func (p Policy) answered(it *Item, a Answer, random func() float64) Verdict {
@@ -182,6 +192,14 @@ func exitReason(r Result) string {
 	}
 	if r.AnswerError != "" {
 		reason += "; " + r.AnswerError
+	}
+	return reason
+}
+
+func timeoutReason(p Policy, r Result) string {
+	reason := fmt.Sprintf("timed out after %s", p.Timeout)
+	if r.Error != "" {
+		reason += ": " + r.Error
 	}
 	return reason
 }

@@ -16,6 +16,7 @@ const (
 	ClassPermanent Class = "permanent" // can't recover: dead at once
 	ClassDefer     Class = "defer"     // asked to be put off; free, within defer_cap
 	ClassTimeout   Class = "timeout"   // a retry whose reason is the timeout
+	ClassThrottled Class = "throttled" // a retry whose reason is a server that wants less: the whole job is held
 	ClassCrash     Class = "crash"     // its run died while it was running
 	ClassFree      Class = "free"      // interrupted through no fault of its own
 	ClassSuspect   Class = "suspect"   // exit 126/127 before the command has proven itself
@@ -25,13 +26,13 @@ const (
 
 // Classes lists every class, in the order in which they are explained.
 func Classes() []Class {
-	return []Class{ClassDone, ClassPermanent, ClassRetry, ClassTimeout, ClassCrash, ClassDefer, ClassFree, ClassSuspect, ClassBroken}
+	return []Class{ClassDone, ClassPermanent, ClassRetry, ClassTimeout, ClassThrottled, ClassCrash, ClassDefer, ClassFree, ClassSuspect, ClassBroken}
 }
 
 // SetAside lists the classes that the last failure of a dead or delayed item can
 // have. The others leave an item ready, or settle it.
 func SetAside() []Class {
-	return []Class{ClassPermanent, ClassRetry, ClassTimeout, ClassCrash, ClassDefer, ClassFree}
+	return []Class{ClassPermanent, ClassRetry, ClassTimeout, ClassThrottled, ClassCrash, ClassDefer, ClassFree}
 }
 
 // Ending says who ended an attempt, and how.
@@ -46,6 +47,9 @@ const (
 	TooLong                  // exec failed: this item's arguments are too long
 	CantFork                 // no process could be made now; the system's lack, not the item's
 	Unresolved               // the item gives no command that could be run: a placeholder without a value, a program that is not there
+	Answered                 // a server answered: see Status
+	Unreached                // no server got anything of the request
+	Severed                  // there is no whole answer, and the server may have got the request
 	Unanswered               // its stream gave it no answer that could be used; it was alone in the air, or the answer was its own
 	Abandoned                // its stream ended while others were in the air with it
 	Unsent                   // its stream ended before a byte of it was written
@@ -70,7 +74,17 @@ type Result struct {
 	Searched string
 	// Proven is set by the worker: another item of this job has ended in this
 	// run with something else than 126/127, so the command exists.
-	Proven   bool
+	Proven bool
+	// Unsent is set where a request was ended before anything of it was sent:
+	// then its outcome is known.
+	Unsent bool
+	// What a server answered, with Answered.
+	Status     int
+	StatusText string        // "Too Many Requests"; "" where the number has no name
+	Location   string        // of a redirect that was not followed
+	RetryAfter time.Duration // what it asked for; 0: nothing that makes sense
+	Said       string        // the last line of a body that is meant for people; not safe for a terminal
+
 	Duration time.Duration
 	Output   Output
 	MaxRSS   int64 // peak memory of the attempt's processes, bytes; 0: unknown
@@ -128,5 +142,7 @@ type Verdict struct {
 	Class  Class
 	Delay  time.Duration // with Delayed
 	Charge Charge
+	// Hold is for how long the whole job is held back besides; 0: not at all.
+	Hold   time.Duration
 	Reason string // one sentence for a person; "" when done
 }

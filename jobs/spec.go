@@ -39,10 +39,12 @@ type Spec struct {
 	Source string `json:"source,omitempty"`
 }
 
-// Handler is how one item is run. Exactly one of Command, Shell and Stream is set.
+// Handler is how one item is run. Exactly one of Command, Shell, HTTP and
+// Stream is set.
 type Handler struct {
 	Command []string `json:"command,omitempty"` // argv with placeholders
 	Shell   string   `json:"shell,omitempty"`   // text for sh -c; the value is "$1"
+	HTTP    *Request `json:"http,omitempty"`    // a request instead of a process
 	// Stream is the argv of one long-lived process a slot, which is sent items
 	// as lines and answers each with one. Window is how many may be in the air
 	// at once, 1 or more.

@@ -16,12 +16,13 @@ import (
 )
 
 // Remains is what a dead run left behind of one item, as it is seen from this
-// process. At most one of Booted, Elsewhere and Within is true.
+// process. At most one of Booted, Request, Elsewhere and Within is true.
 type Remains struct {
 	// Processes live and belong to it, or may. Reason says why no run of this
 	// process's user would end one of them; "" where it would.
 	Processes []handler.Process
 	Booted    bool // nothing survives a boot, and there was one since
+	Request   bool // it was no process but a request, which a server may be at work on
 	Elsewhere bool // it began in another pid namespace, in which nobody can be asked from here
 	Within    bool // this process is itself a part of it
 }
@@ -36,6 +37,8 @@ func LookAt(ctx context.Context, o store.Orphan) (r Remains, err error) {
 	switch {
 	case o.Owner.BootID != me.BootID:
 		return Remains{Booted: true}, nil
+	case o.HTTP:
+		return Remains{Request: true}, nil
 	case o.Owner.PIDNS != me.PIDNS:
 		return Remains{Elsewhere: true}, nil
 	}

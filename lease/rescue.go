@@ -242,7 +242,7 @@ func (r *Run) settleOrphans(ctx context.Context, orphans []store.Orphan) (left i
 		switch {
 		case o.Owner.BootID != r.Info.BootID:
 			left += r.settle(ctx, o) // nothing survives a boot
-		case o.Owner.PIDNS != r.Info.PIDNS:
+		case o.HTTP, o.Owner.PIDNS != r.Info.PIDNS:
 			left += r.outlast(ctx, o)
 		default:
 			here = append(here, o)
@@ -251,14 +251,18 @@ func (r *Run) settleOrphans(ctx context.Context, orphans []store.Orphan) (left i
 	return left + r.endProcesses(ctx, here)
 }
 
-// outlast handles an orphan whose processes can't be seen from here: it is
-// over when its timeout would have ended it.
+// outlast handles an orphan of which nobody can be asked from here, a process in
+// another pid namespace or a server: it is over when its timeout would have ended
+// it.
 func (r *Run) outlast(ctx context.Context, o store.Orphan) (left int) {
-	bound := o.Policy.Timeout + o.Policy.KillAfter
+	bound, where := o.Policy.Timeout+o.Policy.KillAfter, "was started in another pid namespace"
+	if o.HTTP {
+		bound, where = o.Policy.Timeout, "is a request that a server may be at work on still"
+	}
 	if o.Policy.Timeout > 0 && o.Age >= bound {
 		return r.settle(ctx, o)
 	}
-	text := fmt.Sprintf("item %d was started in another pid namespace: it stays held", o.Item)
+	text := fmt.Sprintf("item %d %s: it stays held", o.Item, where)
 	if o.Policy.Timeout > 0 {
 		text += fmt.Sprintf(" until its timeout is over, in %s", (bound - o.Age).Round(time.Second))
 	} else {

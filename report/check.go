@@ -28,7 +28,7 @@ type Check struct {
 type CheckedSetting struct {
 	Key    string        `json:"key"`
 	Value  *string       `json:"value"`  // as one would write it in the file; null where it has none
-	Source string        `json:"source"` // "batchq.toml:12"; "" when built in
+	Source string        `json:"source"` // "batchq.toml:12"; "" when built in, or why it is built in so
 	Origin config.Origin `json:"origin"` // own, defaults or default
 }
 

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -74,11 +75,11 @@ func (c Check) head() []string {
 // without all, what is built in.
 func (s CheckedSetting) text(all bool) string {
 	switch {
-	case s.Key == "database", s.Origin == config.BuiltIn && !all:
+	case s.Key == "database", s.Origin == config.BuiltIn && s.Source == "" && !all:
 		return ""
 	case s.Value != nil:
 		return s.Key + " = " + *s.Value
-	case slices.Contains([]string{"command", "shell"}, s.Key):
+	case slices.Contains([]string{"command", "shell"}, s.Key), strings.HasPrefix(s.Key, "http."):
 		return ""
 	}
 	return s.Key + " is not set"
@@ -87,7 +88,7 @@ func (s CheckedSetting) text(all bool) string {
 func (s CheckedSetting) where() string {
 	switch s.Origin {
 	case config.BuiltIn:
-		return "default"
+		return cmp.Or(s.Source, "default")
 	case config.Inherited:
 		return s.Source + " [defaults]"
 	}

@@ -42,6 +42,7 @@ type LastAttempt struct {
 	Run      int64   `json:"run"`
 	ExitCode *int    `json:"exit_code"` // null when it did not exit by itself
 	Signal   string  `json:"signal"`    // "SIGKILL"; "" when none ended it
+	Status   *int    `json:"status"`    // of an HTTP answer; null when there was none
 	Started  string  `json:"started"`
 	Seconds  float64 `json:"seconds"`
 }
@@ -110,6 +111,9 @@ func deadLetter(r *store.ItemRow) DeadLetter {
 		out.Last = &LastAttempt{Run: a.Run, Signal: a.Signal, Started: timestamp(a.Started), Seconds: a.Duration.Seconds()}
 		if a.Exited {
 			out.Last.ExitCode = &a.ExitCode
+		}
+		if a.Status != 0 {
+			out.Last.Status = &a.Status
 		}
 	}
 	return out

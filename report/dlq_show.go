@@ -42,7 +42,8 @@ type DeadItem struct {
 	Command []string `json:"command"` // the argv; null: not known, see missing
 	// CommandBase64 is the argv once more, where some word of it is not UTF-8.
 	CommandBase64 []string   `json:"command_base64,omitempty"`
-	Env           []Variable `json:"env"` // what the attempt adds to its run's environment
+	Request       *Request   `json:"request"` // what an HTTP job sends; null for a command
+	Env           []Variable `json:"env"`     // what the attempt adds to its run's environment
 	Dir           string     `json:"dir"`
 	DirBase64     string     `json:"dir_base64,omitempty"` // only when it is not UTF-8
 	Stdin         string     `json:"stdin"`                // "payload" or "none"
@@ -69,6 +70,10 @@ func NewDeadItem(s Show, again Repetition, next []Hint) DeadItem {
 		Otherwise: escapeInvalid(again.Otherwise), Missing: escapeInvalid(again.Missing), Next: next, again: again}
 	call := again.Call
 	if call == nil {
+		return out
+	}
+	if call.HTTP != nil {
+		out.Request = newRequest(call.HTTP)
 		return out
 	}
 	out.Command, out.CommandBase64 = wordsInJSON(call.Argv)
@@ -162,6 +167,10 @@ func (d DeadItem) repetition(b *screen) {
 	}
 	if r.NoEnv {
 		b.line("")
-		b.fold("", "", "What env has set then is not on record, and missing above.")
+		missing := "What env has set then is not on record, and missing above."
+		if r.Call.HTTP != nil {
+			missing = "Headers whose values stood in the file then are not on record, and missing above."
+		}
+		b.fold("", "", missing)
 	}
 }

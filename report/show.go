@@ -105,6 +105,7 @@ type ShowAttempt struct {
 	Class    string  `json:"class"`     // "done" of the one that succeeded
 	ExitCode *int    `json:"exit_code"` // null when it did not exit by itself
 	Signal   string  `json:"signal"`    // "SIGKILL"; "" when none ended it
+	Status   *int    `json:"status"`    // of an HTTP answer; null when there was none
 	Reason   string  `json:"reason"`
 	Started  string  `json:"started"`
 	Seconds  float64 `json:"seconds"`
@@ -144,6 +145,7 @@ type Around struct {
 type Remains struct {
 	Processes []Process
 	Booted    bool   // there was a boot since: nothing is left
+	Request   bool   // no process, but a request that a server may be at work on
 	Elsewhere bool   // in another pid namespace
 	Within    bool   // who asks is a part of it
 	Failed    string // why looking was not possible
@@ -209,7 +211,7 @@ func heldBy(s *store.Story, a Around) *HeldBy {
 	if o := g.Orphan; o != nil {
 		out.LeftBy = &LeftBy{Run: o.Owner.ID, Processes: []Process{}}
 		if r := a.Remains; r != nil {
-			out.LeftBy.Looked = !r.Elsewhere && r.Failed == ""
+			out.LeftBy.Looked = !r.Elsewhere && !r.Request && r.Failed == ""
 			for _, p := range r.Processes {
 				out.LeftBy.Processes = append(out.LeftBy.Processes, Process{p.PID, escapeInvalid(p.Name), p.Doubtful, escapeInvalid(p.Reason)})
 			}
@@ -249,6 +251,9 @@ func history(s *store.Story) []ShowAttempt {
 			Started: timestamp(a.Started), Seconds: a.Duration.Seconds(), Output: output(a.Output), output: a.Output, started: a.Started, took: a.Duration}
 		if a.Exited {
 			one.ExitCode = &a.ExitCode
+		}
+		if a.Status != 0 {
+			one.Status = &a.Status
 		}
 		out = append(out, one)
 	}

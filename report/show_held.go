@@ -38,6 +38,9 @@ func (t *telling) running() []Why {
 	}
 	since := t.Item.Started
 	process := ", its process not on record yet"
+	if t.Spec != nil && t.Spec.Handler.HTTP != nil {
+		process = ", its request under way"
+	}
 	if g.Slot != nil {
 		since = g.Slot.Since
 		if g.Slot.PID != 0 {
@@ -161,19 +164,24 @@ func (t *telling) leftBehind(o *store.Orphan) []Why {
 		w.Run = &o.Owner.ID
 	}
 	drop := t.hint("to give the item up when you know that it has ended", "drop %d", t.Item.ID)
-	switch bound := o.Policy.Timeout + o.Policy.KillAfter; {
+	bound, where := o.Policy.Timeout+o.Policy.KillAfter, "it began in another pid namespace, where nobody can be asked from here"
+	if left.Request {
+		bound, where = o.Policy.Timeout, "it is a request, which a server may be at work on still"
+	}
+	unasked := left.Elsewhere || left.Request
+	switch {
 	case left.Within:
 		w.Text += "it stays held as long as this lives, because who asks is a part of what that run left behind"
 		w.Hints = []Hint{drop}
 	case left.Failed != "":
 		w.Text += "what it left behind can't be looked for: " + left.Failed
 		w.Hints = []Hint{drop}
-	case left.Elsewhere && o.Policy.Timeout <= 0:
-		w.Text += "it began in another pid namespace, where nobody can be asked from here, and has no timeout: it stays held until a person drops it"
+	case unasked && o.Policy.Timeout <= 0:
+		w.Text += where + ", and has no timeout: it stays held until a person drops it"
 		w.Hints = []Hint{drop}
-	case left.Elsewhere && g.Slot.Since.Add(bound).After(t.now):
+	case unasked && g.Slot.Since.Add(bound).After(t.now):
 		over := g.Slot.Since.Add(bound)
-		w.Text += fmt.Sprintf("it began in another pid namespace, where nobody can be asked from here: it stays held until its timeout is over, at %s, in %s",
+		w.Text += fmt.Sprintf("%s: it stays held until its timeout is over, at %s, in %s", where,
 			Moment(over, t.now), Duration(over.Sub(t.now)))
 		w.Until, w.Hints = maybe(over), []Hint{drop}
 	case len(left.Processes) > 0:

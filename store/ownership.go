@@ -88,6 +88,7 @@ type Orphan struct {
 	Held
 	It       *jobs.Item // without payload
 	Policy   jobs.Policy
+	HTTP     bool          // it was a request: there is no process, and a server may be at work on it
 	Owner    RunInfo       // the run that started it
 	PID      int           // 0: never recorded
 	PIDStart uint64        // clock ticks since boot

@@ -167,6 +167,7 @@ type AttemptRow struct {
 	Exited   bool // ExitCode is meant; else Signal, or neither
 	ExitCode int
 	Signal   string
+	Status   int // of an HTTP answer; 0: there was none
 	Reason   string
 	Started  time.Time
 	Duration time.Duration

@@ -96,6 +96,7 @@ func cloneSpec(s *jobs.Spec) *jobs.Spec {
 	c.Uses = maps.Clone(s.Uses)
 	c.Handler.Env = maps.Clone(s.Handler.Env)
 	c.Handler.Command = slices.Clone(s.Handler.Command)
+	c.Handler.HTTP = jobs.CloneRequest(s.Handler.HTTP)
 	codes := &c.Policy.Codes
 	codes.Done, codes.Retry, codes.Permanent = slices.Clone(codes.Done), slices.Clone(codes.Retry), slices.Clone(codes.Permanent)
 	return &c

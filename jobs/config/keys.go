@@ -77,6 +77,10 @@ var keys = []Key{
 
 	{"command", Job, "", "", "program and arguments, with placeholders like {key}", argvAt(func(t *target) *[]string { return &t.spec.Handler.Command })},
 	{"shell", Job, "", "", `text for sh -c, instead of command; the value is "$1"`, stringAt(func(t *target) *string { return &t.spec.Handler.Shell })},
+	{"http.url", Job, "", "", "a request for each item instead of a command: where to; placeholders are escaped for where they stand", stringAt(func(t *target) *string { return &t.request().URL })},
+	{"http.method", Job, "", "", `how; omitted: "POST" where body is given, else "GET"`, stringAt(func(t *target) *string { return &t.request().Method })},
+	{"http.headers", Job, "", "", `more headers, like { Authorization = "env:API_TOKEN" }: env:NAME as the whole value is read from the environment of the run, and shown nowhere`, headersAt(func(t *target) *map[string]string { return &t.request().Headers })},
+	{"http.body", Job, "", "", "what is sent; omitted: the payload, unless the method is GET, HEAD or DELETE", stringAt(func(t *target) *string { return &t.request().Body })},
 	{"lane", both, `"serial"`, "--lane", "where its items run; one that is not declared means serial", nameAt(func(t *target) *string { return &t.spec.Lane })},
 	{"uses", both, "", "", "what one attempt takes of each pool, like { db = 7 }; a job's replaces that of [defaults]", amountsAt(func(t *target) *map[string]int { return &t.spec.Uses })},
 	{"in_flight", both, "", "-j", "most attempts of the job at once; omitted: the lane's limit", countAt(func(t *target) *int { return &t.spec.InFlight })},
@@ -87,7 +91,7 @@ var keys = []Key{
 	{"env", both, "", "", "variables added to the environment, like { TZ = \"UTC\" }; a job's add to those of [defaults]", variablesAt(func(t *target) *map[string]string { return &t.spec.Handler.Env })},
 	{"stdin", both, `"payload"`, "", `what the command reads: "payload" where there is one, or "none"`, wordAt(func(t *target) *string { return &t.spec.Handler.Stdin }, jobs.StdinPayload, jobs.StdinNone)},
 
-	{"timeout", both, `"1h"`, "--timeout", `longest one attempt may take; "0": any time`, durationAt(func(t *target) *time.Duration { return &t.spec.Policy.Timeout })},
+	{"timeout", both, `"1h"`, "--timeout", `longest one attempt may take; "0": any time; of a job with http "60s" where nobody says`, durationAt(func(t *target) *time.Duration { return &t.spec.Policy.Timeout })},
 	{"kill_after", both, `"5s"`, "--kill-after", "time from TERM to KILL", durationAt(func(t *target) *time.Duration { return &t.spec.Policy.KillAfter })},
 	{"max_attempts", both, "8", "--max-attempts", "failures at which an item goes to the dead-letter list", numberAt(func(t *target) *int { return &t.spec.Policy.MaxAttempts })},
 	{"max_crashes", both, "3", "--max-crashes", "crashes of its run at which an item goes to the dead-letter list", numberAt(func(t *target) *int { return &t.spec.Policy.MaxCrashes })},

@@ -199,32 +199,49 @@ func (r *reading) jobTables(n *node) {
 		if d.spec.Handler.Dir == "" {
 			d.spec.Handler.Dir = r.dir
 		}
-		for _, key := range []string{"command", "shell"} {
-			if n := d.set[key]; n != nil {
+		for _, n := range []*node{d.set["command"], d.set["shell"], d.httpNode()} {
+			if n != nil {
 				d.spec.Handler.Source = r.at(n)
+			}
+		}
+		if d.spec.Handler.HTTP != nil {
+			d.spec.Handler.Dir, d.spec.Handler.Env = "", nil // they are a process's
+			if r.origin(d, "timeout") == nil {
+				d.spec.Policy.Timeout = jobs.DefaultHTTPTimeout
 			}
 		}
 		if table.kind == unstable.Table {
 			r.checkHandler(d)
+			r.checkRequest(d)
 			r.checkPolicy(d)
 		}
 	}
 }
 
 func (r *reading) checkHandler(d *declared) {
-	command, shell := d.set["command"], d.set["shell"]
+	var given []*node
+	for _, n := range []*node{d.set["command"], d.set["shell"], d.httpNode()} {
+		if n != nil {
+			given = append(given, n)
+		}
+	}
+	slices.SortStableFunc(given, func(a, b *node) int { return cmp.Compare(a.line, b.line) })
 	switch {
 	case len(d.set) == 0 && d.node.made == implied && r.faultIn(d.node):
 		// Only [jobs.NAME.x] stands there, and x is told to be unknown.
-	case command == nil && shell == nil:
+	case len(given) == 0:
 		r.fault(d.node, `has nothing to run: write command = ["PROGRAM", "{key}"] or shell = "TEXT"`)
-	case command != nil && shell != nil:
-		later, earlier := shell, command
-		if command.line > shell.line {
-			later, earlier = command, shell
-		}
-		r.fault(later, "%s is given too (line %d): a job has one of them", earlier.key, earlier.line)
+	case len(given) > 1:
+		r.fault(given[1], "%s is given too (line %d): a job has one of them", handlerOf(given[0]), given[0].line)
 	}
+}
+
+// handlerOf names the handler that a key belongs to.
+func handlerOf(n *node) string {
+	if n.parent.key == "http" {
+		return "http"
+	}
+	return n.key
 }
 
 // checkPolicy puts the policy's own faults where the keys stand that they are

@@ -27,7 +27,7 @@ type Setting struct {
 	// Value is as one would write it; "" where the key has no value, which its
 	// Doc explains. Of env it tells the names only: values may be secrets.
 	Value  string
-	Source string // "batchq.toml:12"; "" when built in
+	Source string // "batchq.toml:12"; "" when built in, or why it is built in so
 	Origin Origin
 }
 
@@ -61,6 +61,9 @@ func (r *reading) jobSettings(d *declared) []Setting {
 		if k.In&Job == 0 {
 			continue
 		}
+		if d.spec.Handler.HTTP != nil && slices.Contains(idleForHTTP, k.Name) {
+			continue
+		}
 		own, inherited := d.set[k.Name], r.defaults.set[k.Name]
 		s := r.setting(k, own, inherited)
 		switch {
@@ -68,6 +71,10 @@ func (r *reading) jobSettings(d *declared) []Setting {
 			s.Value = tomlString(jobs.Serial) // also where the file asks for one that is not declared
 		case k.Name == "dir":
 			s.Value = tomlString(d.spec.Handler.Dir)
+		case k.Name == "http.headers" && own != nil:
+			s.Value = headerNames(own)
+		case k.Name == "timeout" && s.Origin == BuiltIn && d.spec.Handler.HTTP != nil:
+			s.Value, s.Source = tomlString("60s"), "default for http"
 		case k.Name == "env" && s.Origin != BuiltIn:
 			s.Value = variableNames(own, inherited)
 		}

@@ -1,5 +1,5 @@
-// Package handler runs one attempt of a job's command and reports what
-// happened as facts (jobs.Result). It never decides what they mean: that is
+// Package handler runs one attempt of a job, its command or its HTTP request, and
+// reports what happened as facts (jobs.Result). It never decides what they mean: that is
 // jobs.Policy.Judge. It knows no store, no lease and no other attempt.
 //
 // One attempt is one process in a process group of its own. Whatever ends
@@ -85,6 +85,9 @@ type Runner struct {
 	envs  map[*jobs.Spec]*specEnv
 	paths map[lookup]string
 	slots []*slot
+	// width is how many connections a host gets at most; 0: any number
+	width   int
+	clients clients
 
 	serial  atomic.Uint64 // names result files
 	noPidfd bool          // for tests: behave as on a kernel without pidfds
@@ -118,6 +121,7 @@ func (r *Runner) Close() error {
 		s.close()
 	}
 	r.slots = nil
+	r.clients.close()
 	fault.Here("results", "leaving")
 	return errors.Join(r.null.Close(), r.temp.remove())
 }
@@ -134,7 +138,10 @@ func (r *Runner) Close() error {
 // TimedOut whatever its exit status.
 func (r *Runner) Run(ctx, kill context.Context, a Attempt) (jobs.Result, Printed) {
 	if ending, _, told := interrupted(ctx, kill); told {
-		return jobs.Result{Ending: ending}, Printed{}
+		return jobs.Result{Ending: ending, Unsent: a.Spec.Handler.HTTP != nil}, Printed{}
+	}
+	if a.Spec.Handler.HTTP != nil {
+		return r.request(ctx, kill, a)
 	}
 	x := execution{Runner: r, Attempt: &a, begin: time.Now(), pipes: [2]pipe{noPipe, noPipe}}
 	if x.prepare() && x.launch(ctx, kill) {

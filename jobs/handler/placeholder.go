@@ -125,19 +125,11 @@ func (v *values) value(name string) (string, error) {
 // field returns a field of the payload as text: a string's bytes, the literal
 // of a number or a boolean. Nothing else can stand in an argument.
 func (v *values) field(name string) (string, error) {
-	if v.fields == nil {
-		if v.item.Payload == nil {
-			return "", fmt.Errorf("{.%s}: the item has no payload", name)
-		}
-		if err := json.Unmarshal(v.item.Payload, &v.fields); err != nil || v.fields == nil {
-			return "", fmt.Errorf("{.%s}: the payload is no JSON object", name)
-		}
+	text, err := v.rawField(name)
+	if err != nil {
+		return "", err
 	}
-	raw, ok := v.fields[name]
-	if !ok {
-		return "", fmt.Errorf("{.%s}: the payload has no field %q", name, name)
-	}
-	switch raw = bytes.TrimSpace(raw); raw[0] {
+	switch raw := []byte(text); raw[0] {
 	case '"':
 		text := unquote(raw)
 		if strings.IndexByte(text, 0) >= 0 {
@@ -151,7 +143,24 @@ func (v *values) field(name string) (string, error) {
 	case '[':
 		return "", fmt.Errorf("{.%s}: the field is an array, and only a string, a number or a boolean can stand in an argument", name)
 	}
-	return string(raw), nil
+	return text, nil
+}
+
+// rawField returns a field of the payload as it stands there.
+func (v *values) rawField(name string) (string, error) {
+	if v.fields == nil {
+		if v.item.Payload == nil {
+			return "", fmt.Errorf("{.%s}: the item has no payload", name)
+		}
+		if err := json.Unmarshal(v.item.Payload, &v.fields); err != nil || v.fields == nil {
+			return "", fmt.Errorf("{.%s}: the payload is no JSON object", name)
+		}
+	}
+	raw, ok := v.fields[name]
+	if !ok {
+		return "", fmt.Errorf("{.%s}: the payload has no field %q", name, name)
+	}
+	return string(bytes.TrimSpace(raw)), nil
 }
 
 // unquote returns the text of a valid JSON string. Unlike encoding/json it

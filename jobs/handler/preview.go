@@ -8,6 +8,16 @@ func Arguments(spec *jobs.Spec, item *jobs.Item) ([]string, error) {
 	return arguments(&spec.Handler, item)
 }
 
+// Line is a request on one line, for who wants to see it beforehand: its method
+// and where it goes. The error says why it can't be made of the item.
+func Line(spec *jobs.Spec, item *jobs.Item) (string, error) {
+	sent, err := sentBy(&Attempt{Spec: spec, Item: item})
+	if err != nil {
+		return "", err
+	}
+	return sent.Method + " " + sent.URL, nil
+}
+
 // Alive says whether the process pid that started at start is there and more
 // than a zombie that nobody has reaped.
 func Alive(pid int, start uint64) bool {

@@ -16,6 +16,9 @@ import (
 // searched is the PATH in which the program was not found; "" where it is another
 // fault.
 func Program(spec *jobs.Spec, environ []string) (fault, searched string) {
+	if spec.Handler.HTTP != nil {
+		return unsetVariable(spec.Handler.HTTP, environ), ""
+	}
 	argv := []string{"sh"}
 	if spec.Handler.Shell == "" {
 		argv = spec.Handler.Command[:1]

@@ -8,6 +8,7 @@ import (
 
 // Call is what one attempt executes: enough for a person to do the same.
 type Call struct {
+	HTTP *Sent // an HTTP job's request: then the rest is empty
 	Argv []string
 	Dir  string // absolute; "": the run's own
 	// Vars are NAME=VALUE: what the attempt adds to the run's environment or
@@ -21,6 +22,10 @@ type Call struct {
 // error says why there is nothing to execute: a placeholder without a value, a
 // NUL byte, a job without a command.
 func Repeat(a *Attempt) (Call, error) {
+	if a.Spec.Handler.HTTP != nil {
+		sent, err := sentBy(a)
+		return Call{HTTP: sent}, err
+	}
 	argv, err := arguments(&a.Spec.Handler, a.Item)
 	switch {
 	case err != nil:

@@ -29,6 +29,7 @@ func (w *Worker) launch(h *held, st store.Started) {
 	h.Held, h.item.Attempt, h.item.Payload, h.item.State = st.Held, st.Attempt, st.Payload, jobs.Running
 	ctx, cancel := context.WithCancelCause(w.attempts)
 	a := &attempt{held: h, number: st.Attempt, cancel: cancel, process: make(chan store.Process, 1)}
+	a.noted = h.spec.Handler.HTTP != nil // a request has no process
 	w.inFlight[h.Item] = a
 	h.lane.running++
 	w.progress.Started(h.item)
@@ -42,7 +43,9 @@ func (w *Worker) launch(h *held, st store.Started) {
 			a.process <- store.Process{Held: st.Held, PID: pid, Start: start}
 		},
 	}
-	w.pidsSoon()
+	if !a.noted {
+		w.pidsSoon()
+	}
 	go func() {
 		a.result, a.printed = w.runner.Run(ctx, w.hard, in)
 		w.ended <- a

@@ -95,6 +95,14 @@ func (p *Plan) limits() store.Limits {
 	return l
 }
 
+// slots is how much can be in flight at once.
+func (p *Plan) slots() (n int) {
+	for _, l := range p.Lanes {
+		n += l.Slots
+	}
+	return n
+}
+
 // JobNames lists the jobs that the run works.
 func (p *Plan) JobNames() []string {
 	names := []string{}

@@ -34,6 +34,7 @@ func (w *Worker) reload() error {
 	for _, a := range w.inFlight {
 		w.move(a, before)
 	}
+	w.runner.Connections(w.plan.slots())
 	w.note(jobs.NoteInfo, "configuration reloaded: %s", w.plan.outline())
 	return nil
 }

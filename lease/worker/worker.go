@@ -98,6 +98,7 @@ func New(ctx context.Context, plan Plan, s Store, run *lease.Run, runner *handle
 	// As many as can be in flight, so that an attempt hardly ever waits to
 	// report its end: only a reload can make them more.
 	w.ended = make(chan *attempt, slots)
+	runner.Connections(slots)
 	return w, nil
 }
 

@@ -155,9 +155,13 @@ func (t *tx) attempted(run int64, s *store.Settlement, started int64) error {
 	if r.Ending == jobs.Exited && r.Signal == 0 {
 		exit = r.ExitCode
 	}
-	return t.exec(`INSERT INTO attempt (item, number, run, claim, class, exit_code, signal, reason, started, took, head, tail, omitted)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		s.Item, s.Attempt, run, s.Claim, string(s.Verdict.Class), exit, r.SignalName, s.Verdict.Reason,
+	var status any
+	if r.Ending == jobs.Answered {
+		status = r.Status
+	}
+	return t.exec(`INSERT INTO attempt (item, number, run, claim, class, exit_code, signal, http, reason, started, took, head, tail, omitted)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		s.Item, s.Attempt, run, s.Claim, string(s.Verdict.Class), exit, r.SignalName, status, s.Verdict.Reason,
 		started, r.Duration.Microseconds(), r.Output.Head, r.Output.Tail, r.Output.Omitted)
 }
 

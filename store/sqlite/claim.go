@@ -335,6 +335,9 @@ func (t *tx) served(c store.ClaimRequest, s *jobs.Spec, claim int64) error {
 	}
 	kept := *s
 	kept.Handler.Env = nil // may be secrets, and neither a rescuer nor show needs them
+	if kept.Handler.HTTP != nil {
+		kept.Handler.HTTP = kept.Handler.HTTP.Public()
+	}
 	text, err := json.Marshal(kept)
 	if err != nil {
 		return err

@@ -15,7 +15,7 @@ func (db *DB) DeadLetters(ctx context.Context, s store.Selection) (items []store
 	s.States = []jobs.State{jobs.Dead}
 	err = db.read(ctx, "listing dead letters", func(sn *snapshot) error {
 		cond, args := where(s, sn.now)
-		return sn.rows("SELECT "+itemColumns+`, a.number, a.run, a.claim, a.class, a.exit_code, a.signal, a.reason, a.started, a.took, a.head, a.tail, a.omitted
+		return sn.rows("SELECT "+itemColumns+`, a.number, a.run, a.claim, a.class, a.exit_code, a.signal, a.http, a.reason, a.started, a.took, a.head, a.tail, a.omitted
 			FROM `+itemTables+` LEFT JOIN attempt a ON a.item = i.id AND a.number = i.attempt
 			WHERE `+cond+" ORDER BY i.finished, i.id LIMIT ?", append(args, limit(s.Limit)), func(scan func(...any) error) error {
 			var a attemptColumns
@@ -61,7 +61,7 @@ func (sn *snapshot) deadPage(r store.DeadRange, page *store.DeadPage) error {
 	if r.Payloads {
 		paid, join = "p.item IS NOT NULL, p.body", " LEFT JOIN payload p ON p.item = i.id"
 	}
-	query := "SELECT " + itemColumns + `, a.number, a.run, a.claim, a.class, a.exit_code, a.signal, a.reason, a.started, a.took, NULL, NULL, 0, ` + paid + `
+	query := "SELECT " + itemColumns + `, a.number, a.run, a.claim, a.class, a.exit_code, a.signal, a.http, a.reason, a.started, a.took, NULL, NULL, 0, ` + paid + `
 		FROM ` + itemTables + ` LEFT JOIN attempt a ON a.item = i.id AND a.number = i.attempt` + join + `
 		WHERE ` + cond + " AND i.finished <= ? AND (i.finished, i.id) > (?, ?) ORDER BY i.finished, i.id LIMIT ?"
 	args = append(args, page.Until.UnixMilli(), r.After.Finished.UnixMilli(), r.After.ID, pageRows(r.Limit))
@@ -99,13 +99,13 @@ func pageRows(n int) int {
 
 // attemptColumns is an attempt of an outer join: all of it may be NULL.
 type attemptColumns struct {
-	number, run, claim, exit, started, took, omitted sql.NullInt64
+	number, run, claim, exit, started, took, omitted, http sql.NullInt64
 	class, signal, reason                            sql.NullString
 	head, tail                                       []byte
 }
 
 func (a *attemptColumns) dest() []any {
-	return []any{&a.number, &a.run, &a.claim, &a.class, &a.exit, &a.signal, &a.reason, &a.started, &a.took, &a.head, &a.tail, &a.omitted}
+	return []any{&a.number, &a.run, &a.claim, &a.class, &a.exit, &a.signal, &a.http, &a.reason, &a.started, &a.took, &a.head, &a.tail, &a.omitted}
 }
 
 func (a *attemptColumns) row() *store.AttemptRow {
@@ -114,7 +114,7 @@ func (a *attemptColumns) row() *store.AttemptRow {
 	}
 	return &store.AttemptRow{
 		Number: int(a.number.Int64), Run: a.run.Int64, Claim: a.claim.Int64, Class: jobs.Class(a.class.String),
-		ExitCode: int(a.exit.Int64), Exited: a.exit.Valid, Signal: a.signal.String, Reason: a.reason.String,
+		ExitCode: int(a.exit.Int64), Exited: a.exit.Valid, Signal: a.signal.String, Status: int(a.http.Int64), Reason: a.reason.String,
 		Started: instant(a.started), Duration: time.Duration(a.took.Int64) * time.Microsecond,
 		Output: jobs.Output{Head: a.head, Tail: a.tail, Omitted: a.omitted.Int64},
 	}

@@ -144,7 +144,7 @@ func (db *DB) Payload(ctx context.Context, item int64) (payload []byte, err erro
 }
 
 func (t *telling) attempts() error {
-	return t.rows(`SELECT number, run, claim, class, exit_code, signal, reason, started, took, head, tail, omitted FROM attempt
+	return t.rows(`SELECT number, run, claim, class, exit_code, signal, http, reason, started, took, head, tail, omitted FROM attempt
 		WHERE item = ? ORDER BY number`, []any{t.id}, func(scan func(...any) error) error {
 		var a attemptColumns
 		err := scan(a.dest()...)

@@ -157,7 +157,7 @@ func scanOrphan(scan func(...any) error, now int64) (store.Orphan, error) {
 	if err := json.Unmarshal([]byte(spec.String), &s); err != nil {
 		return o, err
 	}
-	o.Policy = s.Policy
+	o.Policy, o.HTTP = s.Policy, s.Handler.HTTP != nil
 	return o, nil
 }
 
