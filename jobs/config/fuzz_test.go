@@ -23,6 +23,7 @@ func FuzzParse(f *testing.F) {
 	for _, text := range []string{
 		"", "=", "[", "[[jobs.a]]\n", "a.b.c = { d = [1, {e = 2}] }\n[a]\n[a.b]\n", "[jobs.a]\nuses = { db = 1 }\n[lanes.x]\n",
 		"pools = { a = 1, 'b' = 0x2 }\n\"\\u0000\" = '''\n'''\n", "[jobs.a.backoff]\nbase = '1d'\n[jobs.a]\nlane = 'x'\nshell = \"\"\"s\"\"\"\n", "\xff",
+		"[jobs.a.http]\nurl = 'https://h/{key}'\nheaders = { X = 'env:T' }\nbody = '{\"a\": {.b}}'\n", "[jobs.a]\nhttp.url = 'http://{key}@h#'\n",
 	} {
 		f.Add([]byte(text))
 	}
@@ -53,7 +54,13 @@ func FuzzParse(f *testing.F) {
 			if cfg.Lanes[spec.Lane] < 1 || CheckName(name) != nil || spec.Policy.Validate() != nil {
 				t.Fatalf("job %q: %+v", name, spec)
 			}
-			if (len(spec.Handler.Command) > 0) == (spec.Handler.Shell != "") {
+			handlers := 0
+			for _, given := range []bool{len(spec.Handler.Command) > 0, spec.Handler.Shell != "", spec.Handler.HTTP != nil} {
+				if given {
+					handlers++
+				}
+			}
+			if handlers != 1 {
 				t.Fatalf("job %q has not one handler: %+v", name, spec.Handler)
 			}
 			for pool, uses := range spec.Uses {

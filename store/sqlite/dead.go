@@ -100,8 +100,8 @@ func pageRows(n int) int {
 // attemptColumns is an attempt of an outer join: all of it may be NULL.
 type attemptColumns struct {
 	number, run, claim, exit, started, took, omitted, http sql.NullInt64
-	class, signal, reason                            sql.NullString
-	head, tail                                       []byte
+	class, signal, reason                                  sql.NullString
+	head, tail                                             []byte
 }
 
 func (a *attemptColumns) dest() []any {
