@@ -76,7 +76,7 @@ func TestParse_RequestFaults(t *testing.T) {
 		{"header of ours", httpJob + "headers = { content-length = '1' }\n", "3: jobs.a.http.headers.content-length: is set by batchq itself"},
 		{"header twice", httpJob + "headers = { X-A = '1', x-a = '2' }\n", `3: jobs.a.http.headers.x-a: is the same header as "X-A"`},
 		{"header's value", httpJob + "headers = { X = \"a\\nb\" }\n", `3: jobs.a.http.headers.X: holds "\n", which no header can carry`},
-		{"header of no string", httpJob + "headers = { X = 1 }\n", "3: jobs.a.http.headers.X: want a string, and this is an integer"},
+		{"header of no string", httpJob + "headers = { X = 1 }\n", "3: jobs.a.http.headers.X: is an integer: want a string"},
 		{"Host from an item", httpJob + "headers = { Host = '{key}' }\n", "3: jobs.a.http.headers.Host: has a placeholder: an item must not choose to which server a request goes"},
 		{"no variable", httpJob + "headers = { X = 'env:' }\n", `3: jobs.a.http.headers.X: "env:" names no variable: write env:NAME, and nothing beside it`},
 		{"variable and more", httpJob + "headers = { X = 'env:A b' }\n", `3: jobs.a.http.headers.X: "env:A b" names no variable: write env:NAME, and nothing beside it`},
