@@ -20,7 +20,8 @@ func newResume(a *app) *cobra.Command {
 are at work see it at their next look; where none is, nothing starts by itself.
 
 A job that is held because its items failed in a row is tried at once, for who
-has repaired what was down: one item, and all of them when that succeeds.
+has repaired what was down: one item, and all of them when that succeeds. One
+that is held because its server said 429 goes on at once.
 
 A job stays held as long as its lane, or everything, is paused: what still
 holds is told. What was not paused is told too, and is no error.`,
@@ -73,10 +74,14 @@ func runResume(ctx context.Context, a *app, o *targetFlags, args []string) (err 
 	if err != nil {
 		return err
 	}
+	lifted, err := db.Unthrottle(ctx, jobsOf(these))
+	if err != nil {
+		return err
+	}
 	if s, err = db.Stats(ctx); err != nil {
 		return err
 	}
-	r := report.NewResumed(ended, tried, s.Pauses, a.now())
+	r := report.NewResumed(ended, tried, lifted, s.Pauses, a.now())
 	if a.out.json {
 		if err := a.out.document(r); err != nil {
 			return err
@@ -85,7 +90,7 @@ func runResume(ctx context.Context, a *app, o *targetFlags, args []string) (err 
 	for _, line := range r.Lines() {
 		a.out.summary("%s", line)
 	}
-	a.sayNotPaused(targets, ended, tried, o.all)
+	a.sayNotPaused(targets, ended, append(tried, lifted...), o.all)
 	if len(r.StillPaused) > 0 {
 		for _, line := range r.Left() {
 			a.out.note("%s", line)

@@ -16,6 +16,9 @@ func Held(h store.Hold, now time.Time) string {
 		}
 		return s
 	}
+	if h.Throttle != nil {
+		return fmt.Sprintf("job %s %s", h.Job, throttle(h.Throttle).said(now))
+	}
 	b := h.Breaker
 	if now.Before(b.Until) {
 		return fmt.Sprintf("job %s is held until %s, because its items failed in a row, the last with %q", h.Job, clockSeconds(b.Until, now), b.Reason)
@@ -27,9 +30,9 @@ func Held(h store.Hold, now time.Time) string {
 type holdJSON struct {
 	Job    string  `json:"job"`  // "" when a lane or everything is paused
 	Lane   string  `json:"lane"` // the paused lane; "" else
-	Why    string  `json:"why"`  // "paused" or "breaker"
+	Why    string  `json:"why"`  // "paused", "breaker" or "throttled"
 	Since  string  `json:"since"`
-	Until  *string `json:"until"` // of a breaker: when one item is tried again
+	Until  *string `json:"until"` // of a breaker or a throttle: when one item is tried again
 	Reason string  `json:"reason"`
 }
 
@@ -38,6 +41,10 @@ func holdsJSON(holds []store.Hold) []holdJSON {
 	for _, h := range holds {
 		if p := h.Pause; p != nil {
 			out = append(out, holdJSON{Job: p.Job, Lane: p.Lane, Why: "paused", Since: timestamp(p.Since), Reason: escapeInvalid(p.Reason)})
+			continue
+		}
+		if t := h.Throttle; t != nil {
+			out = append(out, holdJSON{Job: h.Job, Why: "throttled", Since: timestamp(t.Since), Until: maybe(t.Until), Reason: escapeInvalid(t.Reason)})
 			continue
 		}
 		out = append(out, holdJSON{Job: h.Job, Why: "breaker", Since: timestamp(h.Breaker.Opened), Until: maybe(h.Breaker.Until), Reason: escapeInvalid(h.Breaker.Reason)})

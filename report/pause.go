@@ -97,14 +97,15 @@ type Resumed struct {
 	Resumed       []Pause `json:"resumed"`
 	// Tried are the jobs that their breakers held back: one item may be tried now.
 	Tried       []string `json:"tried"`
+	Unthrottled []string `json:"unthrottled"` // jobs that a server's answer held
 	StillPaused []Pause  `json:"still_paused"`
 	now         time.Time
 }
 
 // NewResumed renders the pauses that ended, the jobs whose breakers wait no
-// longer, and the pauses that still hold.
-func NewResumed(ended []store.Pause, tried []string, left []store.Pause, now time.Time) Resumed {
-	return Resumed{SchemaVersion: SchemaVersion, Resumed: NewPauses(ended), Tried: append([]string{}, tried...), StillPaused: NewPauses(left), now: now}
+// longer, those that are throttled no longer, and the pauses that still hold.
+func NewResumed(ended []store.Pause, tried, unthrottled []string, left []store.Pause, now time.Time) Resumed {
+	return Resumed{SchemaVersion: SchemaVersion, Resumed: NewPauses(ended), Tried: append([]string{}, tried...), Unthrottled: append([]string{}, unthrottled...), StillPaused: NewPauses(left), now: now}
 }
 
 // Lines says what may start again, one line each.
@@ -115,6 +116,9 @@ func (r Resumed) Lines() []string {
 	}
 	for _, job := range r.Tried {
 		lines = append(lines, fmt.Sprintf("job %s was held because its items failed in a row: one is tried as soon as a run looks", job))
+	}
+	for _, job := range r.Unthrottled {
+		lines = append(lines, fmt.Sprintf("job %s was held because its server said that it was too much: it goes on at once", job))
 	}
 	return lines
 }

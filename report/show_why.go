@@ -17,6 +17,7 @@ const (
 	whyDue        = "due"         // it is, and the next claim of any run makes it ready
 	whyPaused     = "paused"      // its job, its lane or everything
 	whyBreaker    = "breaker"     // its job is held because its items failed in a row
+	whyThrottled  = "throttled"   // its job is held because a server has said that it is too much
 	whyLaneFull   = "lane_full"   //
 	whyJobFull    = "job_full"    // its job's own in_flight
 	whyPoolFull   = "pool_full"   //
@@ -119,6 +120,12 @@ func (t *telling) held() (list []Why) {
 		w := why(whyBreaker, "job %s is held %s", t.Item.Job, b.said(t.now))
 		w.Since, w.Until = maybe(b.opened), maybe(b.until)
 		w.Hints = []Hint{t.hint("to have one item tried at once", "resume %s", t.Item.Job)}
+		list = append(list, w)
+	}
+	if h := throttle(t.Throttle); h != nil && (h.holds(t.now) || !h.Proven) {
+		w := why(whyThrottled, "job %s %s", t.Item.Job, h.said(t.now))
+		w.Since, w.Until = maybe(h.since), maybe(h.until)
+		w.Hints = []Hint{t.hint("to go on at once, when you know that the server takes more", "resume %s", t.Item.Job)}
 		list = append(list, w)
 	}
 	return list

@@ -64,8 +64,9 @@ type JobStats struct {
 	Lane string `json:"lane"`
 	Totals
 	Backlog
-	Counters Counters `json:"counters"`
-	Breaker  *Breaker `json:"breaker"` // null while it is closed
+	Counters Counters  `json:"counters"`
+	Breaker  *Breaker  `json:"breaker"`  // null while it is closed
+	Throttle *Throttle `json:"throttle"` // null while it goes as fast as it can
 }
 
 // Breaker holds a job back whose items failed in a row.
@@ -91,6 +92,7 @@ type Counters struct {
 	Done       int64 `json:"done"`
 	Retries    int64 `json:"retries"`
 	Timeouts   int64 `json:"timeouts"`
+	Throttled  int64 `json:"throttled"`
 	Dead       int64 `json:"dead"`
 	Crashes    int64 `json:"crashes"` // taken back from a dead run after they had started
 	Lapses     int64 `json:"lapses"`  // likewise, from one whose lease had lapsed
@@ -135,7 +137,7 @@ func NewStats(s store.Stats, l Lanes, life map[int64]Life, now time.Time) Stats 
 	for i := range s.Jobs {
 		j := &s.Jobs[i]
 		out.Jobs = append(out.Jobs, JobStats{Name: j.Name, Lane: l.of(j.Name), Totals: totals(j.Counts),
-			Backlog: backlog(j.Waiting, j.Oldest, s.Now), Counters: Counters(j.Counters), Breaker: breaker(j.Breaker)})
+			Backlog: backlog(j.Waiting, j.Oldest, s.Now), Counters: Counters(j.Counters), Breaker: breaker(j.Breaker), Throttle: throttle(j.Throttle)})
 	}
 	for _, slot := range s.Slots {
 		out.Slots = append(out.Slots, slotStats(slot))

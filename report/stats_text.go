@@ -50,6 +50,9 @@ func (s Stats) holds() []string {
 		if b := s.Jobs[i].Breaker; b != nil {
 			lines = append(lines, "held: job "+s.Jobs[i].Name+" "+b.said(s.now))
 		}
+		if h := s.Jobs[i].Throttle; h != nil {
+			lines = append(lines, "throttled: job "+s.Jobs[i].Name+" "+h.said(s.now))
+		}
 	}
 	for _, q := range s.Squeezed {
 		lines = append(lines, fmt.Sprintf("squeezed: job %s finds no room in its pools since %s; after a whole lease they are kept free for the one that waits longest", q.Job, clock(q.since, s.now)))

@@ -37,12 +37,32 @@ type Breaker struct {
 	Reason string // of the last failure
 }
 
+// Throttle is a job whose server has said that it is too much (see
+// jobs.Throttle).
+type Throttle struct {
+	Since time.Time // when the last hold began
+	// Until is when one item is tried again; from then on one at a time, until
+	// the server has taken one.
+	Until  time.Time
+	Proven bool          // it has
+	Gap    time.Duration // from one start to the next after that
+	Reason string        // of the last answer
+}
+
 // Hold says why a job that has something ready may not start it now. Exactly
-// one of Pause and Breaker is set.
+// one of Pause, Breaker and Throttle is set.
 type Hold struct {
-	Job     string // "" when a whole lane, or everything, is paused
-	Pause   *Pause
-	Breaker *Breaker
+	Job      string // "" when a whole lane, or everything, is paused
+	Pause    *Pause
+	Breaker  *Breaker
+	Throttle *Throttle
+}
+
+// Throttled is a job that the answer of a server holds from now on.
+type Throttled struct {
+	Job    string
+	For    time.Duration
+	Reason string
 }
 
 // Tripped is a job whose breaker a result has opened.

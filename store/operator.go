@@ -29,6 +29,9 @@ type Operator interface {
 	// TryNow ends the wait of open breakers, of the jobs named or of all when
 	// that is nil: one item may be tried at once. It returns the jobs that waited.
 	TryNow(ctx context.Context, jobNames []string) ([]string, error)
+	// Unthrottle ends throttles, of the jobs named or of all when that is nil: they
+	// go as fast as they can. It returns the jobs that were held.
+	Unthrottle(ctx context.Context, jobNames []string) ([]string, error)
 }
 
 // Selection names items. Empty fields don't restrict.

@@ -125,11 +125,13 @@ type JobStats struct {
 	Counters Counters
 	// Breaker is nil while it is closed.
 	Breaker *Breaker
+	// Throttle is nil while it goes as fast as it can.
+	Throttle *Throttle
 }
 
 // Counters is what happened to a job's items since the database was made.
 type Counters struct {
-	Done, Retries, Timeouts, Dead, Crashes, Lapses, Stale, Duplicates, Conflicts int64
+	Done, Retries, Timeouts, Throttled, Dead, Crashes, Lapses, Stale, Duplicates, Conflicts int64
 }
 
 // SlotRow is one slot in use.

@@ -56,8 +56,9 @@ type Story struct {
 	Successor int64
 
 	// What may hold its job back, or be in its way.
-	Pauses  []Pause  // all that hold something back, whether it is this one or not
-	Breaker *Breaker // nil while it is closed
+	Pauses   []Pause   // all that hold something back, whether it is this one or not
+	Breaker  *Breaker  // nil while it is closed
+	Throttle *Throttle // nil while its job goes as fast as it can
 	// NextStart is when the rate of its job lets the next one start at an even
 	// pace; zero: no rate was in use. A start may come jobs.RateSlack before it.
 	NextStart time.Time

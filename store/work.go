@@ -44,8 +44,8 @@ type Claim struct {
 	Passed int
 	// NoRoom says of each of them what was full.
 	NoRoom map[string]string
-	// Holds says which jobs have something ready and are paused or held by
-	// their breaker, or that the lane is paused.
+	// Holds says which jobs have something ready and are paused, throttled or held
+	// by their breaker, or that the lane is paused.
 	Holds []Hold
 	// NextDue is how long until the first delayed item of these jobs is due, or
 	// a breaker lets one be tried; negative: there is no such time.
@@ -123,13 +123,15 @@ type Advanced struct {
 	Lost []Held
 	// Full says why Want was not reached, by lane; lanes where it was are absent.
 	Full map[string]Full
-	// Paced says of each job whose rate kept an item back how long it is until
+	// Paced says of each job whose rate or throttle kept an item back how long it is until
 	// one may start.
 	Paced map[string]time.Duration
 	// Tripped lists the jobs whose breaker opened, Mended those whose breaker
 	// was open and that had a success.
 	Tripped []Tripped
 	Mended  []string
+	// Throttled lists the jobs that the answer of a server holds, each once a wave.
+	Throttled []Throttled
 }
 
 // Started is an item whose start is recorded.

@@ -17,6 +17,12 @@ func (w *Worker) sayBreakers(out store.Advanced) {
 			w.note(jobs.NoteInfo, "job %s: the try failed too (%s): holding it for %s", t.Job, t.Reason, t.For)
 		}
 	}
+	for _, t := range out.Throttled {
+		if !w.jobs[t.Job].throttled {
+			w.jobs[t.Job].throttled = true // each further hold would be one more line
+			w.note(jobs.NoteInfo, "job %s: its server says that it is too much (%s): holding it for %s, then going on more slowly", t.Job, t.Reason, t.For.Round(time.Millisecond))
+		}
+	}
 	for _, job := range out.Mended {
 		w.note(jobs.NoteInfo, "job %s: an item succeeded: going on with all of it", job)
 		for _, l := range w.lanes {
@@ -85,6 +91,11 @@ func wording(h store.Hold) (what, text string) {
 	if b := h.Breaker; b != nil {
 		return fmt.Sprint(h.Job, b.Opened.UnixMilli()),
 			fmt.Sprintf("job %s is held back, because its items failed in a row, the last with %q; one is tried at %s", h.Job, b.Reason, b.Until.Local().Format(time.TimeOnly))
+	}
+	if h.Throttle != nil {
+		// Once a run: the holds of one night are many.
+		return h.Job + " throttled", fmt.Sprintf("job %s is held until %s, because its server says that it is too much: %s",
+			h.Job, h.Throttle.Until.Local().Format(time.TimeOnly), h.Throttle.Reason)
 	}
 	p := h.Pause
 	text = fmt.Sprintf("%s is paused by %s", p.Target, p.By)

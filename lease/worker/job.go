@@ -13,12 +13,13 @@ type job struct {
 	lane *lane
 	// proven: an attempt has ended with something else than 126/127, so the
 	// command exists, and such a code is the item's own.
-	proven   bool
-	suspects map[int64]string // items that ended with 126/127 before that, and the reason
-	failed   map[int64]bool   // different items that failed in a row
-	misread  bool             // a person was told of an answer that could not be read
-	paceAt   time.Time        // when its rate lets the next one start; zero: at once, for all we know
-	out      string           // why the run starts nothing of it any more; "" while it does
+	proven    bool
+	suspects  map[int64]string // items that ended with 126/127 before that, and the reason
+	failed    map[int64]bool   // different items that failed in a row
+	misread   bool             // a person was told of an answer that could not be read
+	throttled bool             // a person was told that its server wants less
+	paceAt    time.Time        // when its rate lets the next one start; zero: at once, for all we know
+	out       string           // why the run starts nothing of it any more; "" while it does
 }
 
 // brokenAfter is how many different items may end with 126 or 127 in a row

@@ -302,7 +302,7 @@ func (w *Worker) launchAll(a store.Advance, out store.Advanced) error {
 			if st, ok := started[h.Item]; ok {
 				w.launch(h, st)
 				// What was left alone while its rate let nothing start.
-				l.look = l.look || h.spec.Rate.Count > 0
+				l.look = l.look || !w.jobs[h.item.Job].paceAt.IsZero()
 			} else {
 				w.forgo(h)
 				l.look = true

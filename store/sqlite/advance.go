@@ -91,6 +91,9 @@ func (t *tx) settle(run int64, s *store.Settlement, out *store.Advanced) (ours b
 	if err := t.feed(job, started, s, out); err != nil {
 		return false, err
 	}
+	if err := t.tellThrottle(job, started, s, out); err != nil {
+		return false, err
+	}
 	fault.Here("settle", "fed")
 	if v.To == jobs.Done {
 		t.tick(job, lane, s.Result.Duration)
@@ -143,6 +146,8 @@ func (t *tx) note(job int64, lane string, v jobs.Verdict) {
 	switch v.Class {
 	case jobs.ClassTimeout:
 		h.timeouts++
+	case jobs.ClassThrottled:
+		h.throttled++
 	case jobs.ClassCrash:
 		h.crashes++
 	}

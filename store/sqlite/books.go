@@ -30,7 +30,7 @@ type dayKey struct {
 
 // happened counts events; the fields are the columns of the daily table.
 type happened struct {
-	done, retries, timeouts, dead, crashes, lapses, stale, duplicates, conflicts int64
+	done, retries, timeouts, throttled, dead, crashes, lapses, stale, duplicates, conflicts int64
 }
 
 type latencyKey struct {
@@ -128,13 +128,14 @@ func (t *tx) writeBooks() error {
 		if *h == (happened{}) {
 			continue
 		}
-		err := t.exec(`INSERT INTO daily (job, lane, day, done, retries, timeouts, dead, crashes, lapses, stale, duplicates, conflicts)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		err := t.exec(`INSERT INTO daily (job, lane, day, done, retries, timeouts, dead, crashes, lapses, stale, duplicates, conflicts, throttled)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 			ON CONFLICT DO UPDATE SET done = done + excluded.done, retries = retries + excluded.retries,
 			timeouts = timeouts + excluded.timeouts, dead = dead + excluded.dead, crashes = crashes + excluded.crashes,
 			lapses = lapses + excluded.lapses, stale = stale + excluded.stale,
-			duplicates = duplicates + excluded.duplicates, conflicts = conflicts + excluded.conflicts`,
-			k.job, k.lane, day, h.done, h.retries, h.timeouts, h.dead, h.crashes, h.lapses, h.stale, h.duplicates, h.conflicts)
+			duplicates = duplicates + excluded.duplicates, conflicts = conflicts + excluded.conflicts,
+			throttled = throttled + excluded.throttled`,
+			k.job, k.lane, day, h.done, h.retries, h.timeouts, h.dead, h.crashes, h.lapses, h.stale, h.duplicates, h.conflicts, h.throttled)
 		if err != nil {
 			return err
 		}

@@ -177,6 +177,19 @@ func (db *DB) TryNow(ctx context.Context, jobNames []string) (waited []string, e
 	return waited, err
 }
 
+// Unthrottle ends throttles: for who knows that a server takes more again.
+func (db *DB) Unthrottle(ctx context.Context, jobNames []string) (held []string, err error) {
+	err = db.write(ctx, "ending a throttle", synced, func(t *tx) (err error) {
+		var names any
+		if jobNames != nil {
+			names = nameList(jobNames)
+		}
+		held, err = t.lift(names)
+		return err
+	})
+	return held, err
+}
+
 // jobName is the name behind an id.
 func (t *tx) jobName(id int64) (name string, err error) {
 	return name, t.row("SELECT name FROM job WHERE id = ?", []any{id}, &name)

@@ -37,9 +37,9 @@ func TestCheck_Schema(t *testing.T) {
 		"Constraint":    {rewrite("pause", "''all'', ", ""), "the table pause is not as batchq makes it", ""},
 		"Trigger":       {"CREATE TRIGGER mine AFTER UPDATE ON item BEGIN SELECT raise(FAIL, 'no'); END", "the trigger mine of item is none of batchq's", ""},
 		"UniqueIndex":   {"CREATE UNIQUE INDEX mine ON item (id)", "the index mine of item is none of batchq's", ""},
-		"NumberZero":    {"PRAGMA user_version = 0", "the file says that its schema is 0, and its tables are those of 3", "the number of the schema is 3 again"},
-		"NumberSmaller": {"PRAGMA user_version = 2", "the file says that its schema is 2, and its tables are those of 3", "the number of the schema is 3 again"},
-		"NumberAndMore": {"PRAGMA user_version = 1; DROP INDEX attempt_crash", "the index attempt_crash of attempt is missing", "the number of the schema is 3 again\nthe index attempt_crash of attempt made anew"},
+		"NumberZero":    {"PRAGMA user_version = 0", "the file says that its schema is 0, and its tables are those of 4", "the number of the schema is 4 again"},
+		"NumberSmaller": {"PRAGMA user_version = 2", "the file says that its schema is 2, and its tables are those of 4", "the number of the schema is 4 again"},
+		"NumberAndMore": {"PRAGMA user_version = 1; DROP INDEX attempt_crash", "the index attempt_crash of attempt is missing", "the number of the schema is 4 again\nthe index attempt_crash of attempt made anew"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			db := sabotage(t, c.statement)

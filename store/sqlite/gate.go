@@ -13,7 +13,7 @@ import (
 
 // gate decides what may start now. It is opened in the transaction that claims
 // or starts, against one count of what is in flight in the whole database, and
-// against what holds work back: pauses, breakers, rates, kept pools. The table
+// against what holds work back: pauses, breakers, throttles, rates, kept pools. The table
 // of slots holds as many rows as are in flight, so the count is cheap, and it
 // can't drift from the truth as a kept number could.
 type gate struct {
@@ -24,11 +24,12 @@ type gate struct {
 	pool   map[string]int
 	oldest map[string]int64 // pool → start of the oldest attempt that uses it
 
-	pauses   []store.Pause
-	breakers map[int64]*breaker // those that are open or half open
-	squeezed map[int64]*squeeze
-	keeper   int64           // the job for which pools are kept free; 0: none
-	paces    map[int64]int64 // job → next start at an even pace, microseconds
+	pauses    []store.Pause
+	breakers  map[int64]*breaker // those that are open or half open
+	throttles map[int64]*throttle
+	squeezed  map[int64]*squeeze
+	keeper    int64           // the job for which pools are kept free; 0: none
+	paces     map[int64]int64 // job → next start at an even pace, microseconds
 }
 
 // bar is what keeps a job from starting one more attempt.
@@ -38,6 +39,7 @@ const (
 	free     bar = iota
 	barPause     // its lane, it, or everything is paused
 	barBreaker
+	barThrottle
 	barJob  // its own limit is full
 	barPool // a pool is full, or kept free for another job
 )
@@ -69,6 +71,9 @@ func (t *tx) openGate(l store.Limits) (*gate, error) {
 		return nil, err
 	}
 	if g.breakers, err = t.openBreakers(); err != nil {
+		return nil, err
+	}
+	if g.throttles, err = t.throttles(); err != nil {
 		return nil, err
 	}
 	return g, g.loadSqueezes()
@@ -122,11 +127,13 @@ func (g *gate) breakerOf(job int64, spec *jobs.Spec) *breaker {
 // bars says what keeps one more attempt of spec from starting in a lane. A
 // rate is not asked here: see pace.
 func (g *gate) bars(job int64, lane string, spec *jobs.Spec) bar {
-	switch b := g.breakerOf(job, spec); {
+	switch b, h := g.breakerOf(job, spec), g.throttles[job]; {
 	case g.pauseOf(lane, spec.Name) != nil:
 		return barPause
 	case b != nil && (b.holds(g.t.now, spec.Policy.Breaker) || b.trying > 0):
 		return barBreaker
+	case h != nil && (h.holds(g.t.now, spec.Policy.RetryAfterCap) || !h.proven && h.trying > 0):
+		return barThrottle
 	case spec.InFlight > 0 && g.job[job] >= spec.InFlight:
 		return barJob
 	case g.fullPool(job, spec) != "":
@@ -170,6 +177,11 @@ func (g *gate) take(job, slot int64, lane string, spec *jobs.Spec) error {
 			return err
 		}
 	}
+	if h := g.throttles[job]; h != nil {
+		if err := g.t.tookThrottle(job, slot, h); err != nil {
+			return err
+		}
+	}
 	return g.foundRoom(job)
 }
 
@@ -177,7 +189,7 @@ func (g *gate) take(job, slot int64, lane string, spec *jobs.Spec) error {
 // others may not.
 func (g *gate) admit(lane string, qs []*queue, out *store.Claim) (some []*queue, err error) {
 	for _, q := range qs {
-		b := g.breakerOf(q.job, q.spec)
+		b, throttled := g.breakerOf(q.job, q.spec), g.throttles[q.job]
 		switch g.bars(q.job, lane, q.spec) {
 		case barPause:
 			p := g.pauseOf(lane, q.spec.Name)
@@ -193,6 +205,11 @@ func (g *gate) admit(lane string, qs []*queue, out *store.Claim) (some []*queue,
 			if b.holds(g.t.now, q.spec.Policy.Breaker) {
 				out.NextDue = sooner(out.NextDue, time.Duration(b.until-g.t.now)*time.Millisecond)
 			}
+		case barThrottle:
+			out.Holds = append(out.Holds, store.Hold{Job: q.spec.Name, Throttle: throttled.public()})
+			if throttled.holds(g.t.now, q.spec.Policy.RetryAfterCap) {
+				out.NextDue = sooner(out.NextDue, time.Duration(throttled.until-g.t.now)*time.Millisecond)
+			}
 		case barJob:
 			out.Pass(q.spec.Name, fmt.Sprintf("its own limit is reached: %d in flight", g.job[q.job]))
 		case barPool:
@@ -202,7 +219,10 @@ func (g *gate) admit(lane string, qs []*queue, out *store.Claim) (some []*queue,
 			}
 		default:
 			q.most = q.spec.Rate.Within(rateHeld)
-			if b != nil {
+			if throttled != nil {
+				q.most = sooner(q.most, max(1, int(rateHeld/throttled.pace.Gap)))
+			}
+			if b != nil || throttled != nil && !throttled.proven {
 				q.most, q.fewest = 1, true
 			}
 			some = append(some, q)
@@ -215,20 +235,23 @@ func (g *gate) admit(lane string, qs []*queue, out *store.Claim) (some []*queue,
 // in this time. More would only fill the batch that other jobs could use.
 const rateHeld = 5 * time.Second
 
-// sooner is the smaller of two waits; a negative one is none.
-func sooner(a, b time.Duration) time.Duration {
+// sooner is the smaller of two waits or bounds; a negative one is none.
+func sooner[N int | time.Duration](a, b N) N {
 	if a < 0 || b >= 0 && b < a {
 		return b
 	}
 	return a
 }
 
-// pace is how long it is until a job with a rate may start one more attempt;
+// pace is how long it is until a job with a rate, or one that is throttled, may start one more attempt;
 // 0: now. The even pace is kept as the time of the next start, which each start
 // moves on by one interval; a start may come RateSlack before it.
-func (g *gate) pace(job int64, r jobs.Rate) (time.Duration, error) {
+func (g *gate) pace(job int64, r jobs.Rate) (wait time.Duration, err error) {
+	if h := g.throttles[job]; h != nil && h.proven {
+		wait = h.waits(g.t.now)
+	}
 	if r.Count == 0 {
-		return 0, nil
+		return wait, nil
 	}
 	next, known := g.paces[job]
 	if !known {
@@ -243,7 +266,7 @@ func (g *gate) pace(job int64, r jobs.Rate) (time.Duration, error) {
 		}
 		g.paces[job] = next
 	}
-	return max(0, time.Duration(next-g.t.now*1000)*time.Microsecond-jobs.RateSlack), nil
+	return max(wait, time.Duration(next-g.t.now*1000)*time.Microsecond-jobs.RateSlack), nil
 }
 
 func (g *gate) tookPace(job int64, r jobs.Rate) error {

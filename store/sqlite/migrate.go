@@ -16,7 +16,7 @@ import (
 var migrationFiles embed.FS
 
 // schemaVersion is the number of the newest migration, kept in user_version.
-const schemaVersion = 3
+const schemaVersion = 4
 
 type migration struct {
 	version int

@@ -42,7 +42,7 @@ func older(t *testing.T) (path string) {
 	noError(t, err)
 	noError(t, db.Close())
 	t.Run("lay", func(t *testing.T) {
-		execute(t, raw(t, path), "DROP INDEX attempt_crash", "DROP TABLE squeeze", "DROP TABLE pace", "DROP TABLE streak", "DROP TABLE breaker", "DROP TABLE pause",
+		execute(t, raw(t, path), "DROP TABLE throttle", "ALTER TABLE daily DROP COLUMN throttled", "DROP INDEX attempt_crash", "DROP TABLE squeeze", "DROP TABLE pace", "DROP TABLE streak", "DROP TABLE breaker", "DROP TABLE pause",
 			"ALTER TABLE run DROP COLUMN file", "ALTER TABLE run DROP COLUMN session", "ALTER TABLE book DROP COLUMN swept",
 			"UPDATE run SET schema = 1", "PRAGMA user_version = 1", "VACUUM")
 	})

@@ -60,6 +60,7 @@ func mends() []mend {
 		{"policy", "run, job", "run NOT IN (SELECT id FROM run) OR job NOT IN (SELECT id FROM job) AND job NOT IN (SELECT job FROM item)", "runs or jobs"},
 		{"streak", "job, item", "job NOT IN (SELECT job FROM breaker)", "breakers"},
 		{"breaker", "job", "job NOT IN (SELECT id FROM job)", "jobs"},
+		{"throttle", "job", "job NOT IN (SELECT id FROM job)", "jobs"},
 		{"pace", "job", "job NOT IN (SELECT id FROM job)", "jobs"},
 		{"squeeze", "job", "job NOT IN (SELECT id FROM job)", "jobs"},
 		{"daily", "job, lane, day", "job NOT IN (SELECT id FROM job) AND job NOT IN (SELECT job FROM item)", "jobs"},

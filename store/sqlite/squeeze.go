@@ -91,7 +91,8 @@ const longestKept = 24 * time.Hour
 // wants says whether a squeezed job has something that could start if it had
 // the room: nothing is kept for what was dropped, paused or is held back.
 func (g *gate) wants(s *squeeze) (bool, error) {
-	if g.pauseOf(s.lane, s.name) != nil || g.breakers[s.job] != nil {
+	h := g.throttles[s.job]
+	if g.pauseOf(s.lane, s.name) != nil || g.breakers[s.job] != nil || h != nil && !h.proven {
 		return false, nil
 	}
 	var n int64

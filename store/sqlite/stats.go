@@ -132,16 +132,24 @@ func (s *snapshot) jobs(out *store.Stats) error {
 	if err != nil {
 		return err
 	}
+	throttles, err := s.throttles()
+	if err != nil {
+		return err
+	}
+	throttled := "0"
+	if s.schema >= 4 {
+		throttled = "coalesce(sum(throttled), 0)"
+	}
 	for i, x := range extras {
 		j := &out.Jobs[i]
 		if err := s.waiting(j, x.id, x.low, x.high); err != nil {
 			return err
 		}
-		j.Breaker = breakers[x.id]
+		j.Breaker, j.Throttle = breakers[x.id], throttles[x.id]
 		c := &j.Counters
 		err = s.row(`SELECT coalesce(sum(done), 0), coalesce(sum(retries), 0), coalesce(sum(timeouts), 0), coalesce(sum(dead), 0), coalesce(sum(crashes), 0),
-			coalesce(sum(lapses), 0), coalesce(sum(stale), 0), coalesce(sum(duplicates), 0), coalesce(sum(conflicts), 0) FROM daily WHERE job = ?`,
-			[]any{x.id}, &c.Done, &c.Retries, &c.Timeouts, &c.Dead, &c.Crashes, &c.Lapses, &c.Stale, &c.Duplicates, &c.Conflicts)
+			coalesce(sum(lapses), 0), coalesce(sum(stale), 0), coalesce(sum(duplicates), 0), coalesce(sum(conflicts), 0), `+throttled+` FROM daily WHERE job = ?`,
+			[]any{x.id}, &c.Done, &c.Retries, &c.Timeouts, &c.Dead, &c.Crashes, &c.Lapses, &c.Stale, &c.Duplicates, &c.Conflicts, &c.Throttled)
 		if err != nil {
 			return err
 		}

@@ -318,6 +318,11 @@ func (t *telling) flow() error {
 		return err
 	}
 	t.out.Breaker = breakers[t.job]
+	throttles, err := t.throttles()
+	if err != nil {
+		return err
+	}
+	t.out.Throttle = throttles[t.job]
 	var next int64
 	none, err := missing(t.row("SELECT next FROM pace WHERE job = ?", []any{t.job}, &next))
 	if err != nil {

@@ -28,7 +28,7 @@ type modelSqueeze struct {
 }
 
 // bar is why a job may not start one more attempt: "", "pause", "breaker",
-// "job", "pool".
+// "throttle", "job", "pool".
 func (m *model) bar(lane string, spec *jobs.Spec, keeper string) string {
 	inFlight, pools := 0, map[string]int{}
 	for _, it := range m.items {
@@ -46,6 +46,9 @@ func (m *model) bar(lane string, spec *jobs.Spec, keeper string) string {
 		return "pause"
 	} else if b != nil && (m.holds(b) || m.trying(spec.Name) > 0) {
 		return "breaker"
+	}
+	if m.throttleBars(spec) {
+		return "throttle"
 	}
 	if spec.InFlight > 0 && inFlight >= spec.InFlight {
 		return "job"
@@ -169,14 +172,15 @@ func (m *model) feed(it *modelItem, since int64, s store.Settlement, out *store.
 
 // wait is how long a job's rate keeps it from starting.
 func (m *model) wait(spec *jobs.Spec) time.Duration {
+	throttle := m.throttleWaits(spec.Name)
 	if spec.Rate.Count == 0 {
-		return 0
+		return throttle
 	}
 	ahead := time.Duration(m.paces[spec.Name]-m.now()*1000) * time.Microsecond
 	if ahead > jobs.RateSlack+spec.Rate.Interval() { // no start has moved it so far
-		return 0
+		return throttle
 	}
-	return max(0, ahead-jobs.RateSlack)
+	return max(throttle, ahead-jobs.RateSlack)
 }
 
 // took notes what a start means for what holds others back.
@@ -192,6 +196,7 @@ func (m *model) took(it *modelItem, spec *jobs.Spec) {
 		b.opened, b.until = m.now()-1, m.now()
 		m.began(spec.Name, b.opened, it)
 	}
+	m.tookThrottle(it)
 	if m.squeezed(spec.Name) != nil {
 		delete(m.squeezes, spec.Name)
 	}
@@ -235,6 +240,7 @@ func (m *model) keeper() (keeper string) {
 // wanted says whether a job has something to start and nothing holds it back.
 func (m *model) wanted(job string) bool {
 	return m.pauseOf(m.specs[job].Lane, job) == nil && m.open(job) == nil &&
+		(m.throttles[job] == nil || m.throttles[job].proven) &&
 		slices.ContainsFunc(m.items, func(it *modelItem) bool {
 			return it.Job == job && (it.State == jobs.Ready || it.State == jobs.Claimed)
 		})
@@ -326,6 +332,9 @@ func (x *machine) flow(t *rapid.T, st store.Stats) {
 	for _, j := range st.Jobs {
 		if diff := gocmp.Diff(x.m.open(j.Name), j.Breaker); diff != "" {
 			t.Fatalf("breaker of %s (-want +got):\n%s", j.Name, diff)
+		}
+		if diff := gocmp.Diff(x.m.throttled(j.Name), j.Throttle); diff != "" {
+			t.Fatalf("throttle of %s (-want +got):\n%s", j.Name, diff)
 		}
 	}
 	squeezed := map[string]time.Time{}

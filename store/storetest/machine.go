@@ -49,10 +49,10 @@ func (x *machine) actions() map[string]func(*rapid.T) {
 		{"enqueue", 2, x.enqueue}, {"claim", 3, x.claim}, {"advance", 6, x.advance}, {"release", 1, x.release},
 		{"clock forward", 2, x.clockForward}, {"clock back", 1, x.clockBack}, {"renew", 2, x.renew}, {"lapse", 2, x.lapse},
 		{"register", 1, x.begin}, {"take over", 2, x.takeOver}, {"settle orphan", 2, x.settleOrphan}, {"end run", 1, x.endRun},
-		{"requeue", 2, x.requeue}, {"drop", 1, x.drop}, {"pause", 1, x.pause}, {"resume", 2, x.resume}, {"work", 6, x.work},
+		{"requeue", 2, x.requeue}, {"drop", 1, x.drop}, {"pause", 1, x.pause}, {"resume", 2, x.resume}, {"unthrottle", 1, x.unthrottle}, {"work", 6, x.work},
 		{"prune", 2, x.prune}, {"prune runs", 1, x.pruneRuns},
 	} {
-		if x.steady && !slices.Contains([]string{"enqueue", "work", "clock forward", "clock back", "pause", "resume", "prune"}, a.name) {
+		if x.steady && !slices.Contains([]string{"enqueue", "work", "clock forward", "clock back", "pause", "resume", "unthrottle", "prune"}, a.name) {
 			continue
 		}
 		for i := range a.weight {
@@ -86,7 +86,7 @@ func newMachine(t *rapid.T, fresh Fresh) *machine {
 	c.Rate = rapid.SampledFrom([]jobs.Rate{{}, {Count: 1, Per: 2 * time.Second}, {Count: 20, Per: time.Second}}).Draw(t, "rate of c")
 	m := &model{clock: w.clock, specs: w.specs, claims: map[int64]*modelClaim{}, runs: map[int64]*modelRun{},
 		counters: map[string]*store.Counters{}, served: map[string]int64{}, pauses: map[store.Target]store.Pause{},
-		breakers: map[string]*modelBreaker{}, paces: map[string]int64{}, squeezes: map[string]*modelSqueeze{}}
+		breakers: map[string]*modelBreaker{}, paces: map[string]int64{}, squeezes: map[string]*modelSqueeze{}, throttles: map[string]*modelThrottle{}}
 	m.limits = store.Limits{
 		Lanes:    map[string]int{jobs.Serial: rapid.SampledFrom([]int{2, 3, 1}).Draw(t, "serial"), "parallel": rapid.IntRange(1, 3).Draw(t, "parallel")},
 		Pools:    map[string]int{"db": rapid.SampledFrom([]int{2, 3, 5}).Draw(t, "db")},
@@ -308,6 +308,9 @@ func (m *model) offered(r store.ClaimRequest, spec *jobs.Spec, keeper string, pa
 	case "breaker":
 		holds[spec.Name] = store.Hold{Job: spec.Name, Breaker: b}
 		return nil
+	case "throttle":
+		holds[spec.Name] = store.Hold{Job: spec.Name, Throttle: m.throttled(spec.Name)}
+		return nil
 	case "pool":
 		m.squeeze(spec.Name)
 		fallthrough
@@ -315,9 +318,13 @@ func (m *model) offered(r store.ClaimRequest, spec *jobs.Spec, keeper string, pa
 		*passed++
 		return nil
 	}
-	if b != nil {
+	h := m.throttles[spec.Name]
+	if b != nil || h != nil && !h.proven {
 		slices.SortStableFunc(its, func(a, b *modelItem) int { return a.Failures - b.Failures })
 		return its[:min(1, len(its))]
+	}
+	if h != nil {
+		its = its[:min(max(1, int(5*time.Second/h.pace.Gap)), len(its))]
 	}
 	if spec.Rate.Count > 0 {
 		its = its[:min(max(1, int(5*time.Second/spec.Rate.Interval())), len(its))]
@@ -327,7 +334,12 @@ func (m *model) offered(r store.ClaimRequest, spec *jobs.Spec, keeper string, pa
 
 var verdicts = rapid.SampledFrom([]jobs.Verdict{done, done, dead, free, retry(0), retry(time.Second), retry(time.Minute), deferral(time.Minute),
 	{To: jobs.Delayed, Class: jobs.ClassRetry, Delay: time.Minute, Reason: "429"},
-	{To: jobs.Dead, Class: jobs.ClassFree, Reason: "the outcome is unknown"}})
+	{To: jobs.Dead, Class: jobs.ClassFree, Reason: "the outcome is unknown"}, throttledFor(time.Second), throttledFor(time.Minute)})
+
+// throttledFor is the verdict on an answer that it was too much.
+func throttledFor(d time.Duration) jobs.Verdict {
+	return jobs.Verdict{To: jobs.Delayed, Class: jobs.ClassThrottled, Charge: jobs.ChargeFailure, Delay: d, Hold: d, Reason: "HTTP 429"}
+}
 
 var ofWhatIsDown = rapid.SampledFrom([]jobs.Verdict{retry(0), retry(time.Second), done, free,
 	{To: jobs.Delayed, Class: jobs.ClassTimeout, Charge: jobs.ChargeFailure, Reason: "timed out after 1h"}})

@@ -14,21 +14,22 @@ import (
 // and as plainly as possible, over slices and maps. It is the only fake in
 // the project.
 type model struct {
-	clock    *Clock
-	limits   store.Limits
-	specs    map[string]*jobs.Spec
-	items    []*modelItem // in order of id
-	pruned   []*modelItem // tokens of them are still about
-	lastItem int64        // the last item id that was given out
-	claims   map[int64]*modelClaim
-	runs     map[int64]*modelRun
-	counters map[string]*store.Counters
-	served   map[string]int64 // the last claim of each job
-	last     int64            // the last claim id that was given out
-	pauses   map[store.Target]store.Pause
-	breakers map[string]*modelBreaker
-	paces    map[string]int64 // job → the next start at an even pace, microseconds
-	squeezes map[string]*modelSqueeze
+	clock     *Clock
+	limits    store.Limits
+	specs     map[string]*jobs.Spec
+	items     []*modelItem // in order of id
+	pruned    []*modelItem // tokens of them are still about
+	lastItem  int64        // the last item id that was given out
+	claims    map[int64]*modelClaim
+	runs      map[int64]*modelRun
+	counters  map[string]*store.Counters
+	served    map[string]int64 // the last claim of each job
+	last      int64            // the last claim id that was given out
+	pauses    map[store.Target]store.Pause
+	breakers  map[string]*modelBreaker
+	paces     map[string]int64 // job → the next start at an even pace, microseconds
+	squeezes  map[string]*modelSqueeze
+	throttles map[string]*modelThrottle
 }
 
 type modelItem struct {
@@ -273,6 +274,7 @@ func (m *model) settle(s store.Settlement, out *store.Advanced) bool {
 	since := it.slot.since
 	m.judged(it, s.Verdict)
 	m.feed(it, since, s, out)
+	m.tellThrottle(it, since, s.Verdict, out)
 	return true
 }
 
@@ -294,6 +296,9 @@ func (m *model) judged(it *modelItem, v jobs.Verdict) {
 	}
 	if v.Class == jobs.ClassTimeout {
 		c.Timeouts++
+	}
+	if v.Class == jobs.ClassThrottled {
+		c.Throttled++
 	}
 	it.Class, it.Reason = v.Class, v.Reason
 	switch v.Charge {

@@ -47,6 +47,7 @@ func Run(t *testing.T, fresh Fresh) {
 		{"Limits", limitCases},
 		{"Pause", pauseCases},
 		{"Breaker", breakerCases},
+		{"Throttle", throttleCases},
 		{"Rate", rateCases},
 		{"Squeeze", squeezeCases},
 		{"Settle", settleCases},
