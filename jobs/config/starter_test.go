@@ -30,7 +30,7 @@ func TestStarter_IsSound(t *testing.T) {
 // shows at its default has the default of the table.
 func TestStarter_GoesByTheTable(t *testing.T) {
 	line := regexp.MustCompile(`^([a-z_.]+) = (.*?)(\s+#.*)?$`)
-	places := map[string]Place{"": Top, "[defaults]": Defaults, "[lanes.parallel]": Lane, "[jobs.first]": Job, "[jobs.pos]": Job}
+	places := map[string]Place{"": Top, "[defaults]": Defaults, "[lanes.parallel]": Lane, "[jobs.first]": Job, "[jobs.pos]": Job, "[jobs.orders.http]": Job}
 	for text := range strings.Lines(string(Starter(""))) {
 		if n := utf8.RuneCountInString(text); n > 81 {
 			t.Errorf("line of %d characters: %s", n, text)
@@ -48,7 +48,11 @@ func TestStarter_GoesByTheTable(t *testing.T) {
 			continue
 		}
 		keys++
-		k, _ := findKey(m[1], places[table])
+		name := m[1]
+		if table == "[jobs.orders.http]" {
+			name = "http." + name
+		}
+		k, _ := findKey(name, places[table])
 		if k == nil {
 			t.Errorf("%s %s is no key", table, m[1])
 		} else if table == "[defaults]" && m[2] != k.Default {

@@ -17,8 +17,9 @@ type job struct {
 	suspects  map[int64]string // items that ended with 126/127 before that, and the reason
 	failed    map[int64]bool   // different items that failed in a row
 	misread   bool             // a person was told of an answer that could not be read
+	slowed    bool             // a rate or a throttle has kept something of it back
 	throttled bool             // a person was told that its server wants less
-	paceAt    time.Time        // when its rate lets the next one start; zero: at once, for all we know
+	paceAt    time.Time        // when its rate or its throttle lets the next one start; zero: at once, for all we know
 	out       string           // why the run starts nothing of it any more; "" while it does
 }
 

@@ -46,7 +46,8 @@ func (w *Worker) write() error {
 	w.sayBreakers(out)
 	now := time.Now()
 	for name, wait := range out.Paced {
-		w.jobs[name].paceAt = now.Add(wait)
+		j := w.jobs[name]
+		j.paceAt, j.slowed = now.Add(wait), true
 	}
 	if err := w.launchAll(a, out); err != nil {
 		return err
@@ -302,7 +303,7 @@ func (w *Worker) launchAll(a store.Advance, out store.Advanced) error {
 			if st, ok := started[h.Item]; ok {
 				w.launch(h, st)
 				// What was left alone while its rate let nothing start.
-				l.look = l.look || !w.jobs[h.item.Job].paceAt.IsZero()
+				l.look = l.look || h.spec.Rate.Count > 0 || w.jobs[h.item.Job].slowed
 			} else {
 				w.forgo(h)
 				l.look = true

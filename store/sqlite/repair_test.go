@@ -202,7 +202,7 @@ func TestRepair_InSteps(t *testing.T) {
 // An older file is looked at as it is.
 func TestCheck_Older(t *testing.T) {
 	db := furnish(t)
-	execute(t, raw(t, db.Path()), "DROP TABLE streak; DROP TABLE breaker; DROP TABLE pause; DROP TABLE pace; DROP TABLE squeeze; DROP INDEX attempt_crash",
+	execute(t, raw(t, db.Path()), "DROP TABLE throttle; ALTER TABLE daily DROP COLUMN throttled; DROP TABLE streak; DROP TABLE breaker; DROP TABLE pause; DROP TABLE pace; DROP TABLE squeeze; DROP INDEX attempt_crash",
 		"ALTER TABLE run DROP COLUMN file; ALTER TABLE run DROP COLUMN session; ALTER TABLE book DROP COLUMN swept", "PRAGMA user_version = 1")
 	h := examine(t, db)
 	if !h.Sound() || h.Schema != 1 || h.NewestSchema != schemaVersion || len(h.Runs) != 1 || h.Runs[0].Claimed != 1 || h.Runs[0].Running != 1 || h.Runs[0].Foreign {
