@@ -1,6 +1,7 @@
 package jobs_test
 
 import (
+	"strings"
 	"testing"
 
 	"batchq/jobs"
@@ -46,6 +47,8 @@ func TestOutput_LastLine(t *testing.T) {
 		{"one\n", "two\nthree\r\n\n", "three"},
 		{"one\n", " \n\n", "one"},
 		{"", "bad \xff byte", "bad \ufffd byte"},
+		{"", "x" + strings.Repeat("ä", 100), "x" + strings.Repeat("ä", 99) + "…"},
+		{"", strings.Repeat("ä", 100), strings.Repeat("ä", 100)},
 	} {
 		o := jobs.Output{Head: []byte(c.head), Tail: []byte(c.tail)}
 		if got := o.LastLine(); got != c.want {

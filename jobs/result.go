@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Class is what an outcome means for the item. The words are the contract of
@@ -102,8 +103,11 @@ type Output struct {
 // lineShown bounds a line of output that becomes part of a reason, in bytes.
 const lineShown = 200
 
+// Cut stands where the rest of a text is left out.
+const Cut = "…"
+
 // LastLine is the last line of output that is not blank, cut to a length for
-// messages and made valid UTF-8; "" when there is none. It is not safe for a
+// messages (then Cut is its end) and made valid UTF-8; "" when there is none. It is not safe for a
 // terminal.
 func (o Output) LastLine() string {
 	text := o.Tail
@@ -112,10 +116,14 @@ func (o Output) LastLine() string {
 	}
 	text = bytes.TrimSpace(text)
 	text = text[bytes.LastIndexByte(text, '\n')+1:]
-	if len(text) > lineShown {
-		text = text[:lineShown]
+	if len(text) <= lineShown {
+		return strings.ToValidUTF8(strings.TrimSpace(string(text)), "\ufffd")
 	}
-	return strings.ToValidUTF8(strings.TrimSpace(string(text)), "\ufffd")
+	cut := lineShown
+	for cut > 0 && !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return strings.ToValidUTF8(strings.TrimSpace(string(text[:cut])), "\ufffd") + Cut
 }
 
 // Answer is the one JSON line that a command may leave in $BATCHQ_RESULT.

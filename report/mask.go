@@ -5,6 +5,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"batchq/jobs"
 )
 
 // masked is a reason without what differs from one item to the next, so that
@@ -44,7 +46,24 @@ func mask(reason string) masked {
 		}
 	}
 	m.cut()
-	return masked{unsaid(m.out.String()), bestPart(m.parts, reason)}
+	return masked{shortened(unsaid(m.out.String())), bestPart(m.parts, reason)}
+}
+
+// comparable is how much of a masked text is compared, in bytes, where its end
+// was cut off. What was cut is another word in each item, by the length of what
+// is masked before it.
+const comparable = 120
+
+// shortened is a masked text without an end that differs only by where it was cut.
+func shortened(text string) string {
+	if len(text) <= comparable+len(jobs.Cut) || !strings.HasSuffix(text, jobs.Cut) {
+		return text
+	}
+	end := strings.LastIndexByte(text[:comparable], ' ')
+	if end < comparable/2 {
+		end = comparable
+	}
+	return strings.ToValidUTF8(text[:end], "") + jobs.Cut
 }
 
 // failuresSaid is what jobs.Policy.Judge adds to the reason of an item whose

@@ -43,6 +43,10 @@ func TestMask(t *testing.T) {
 		{"it isn't the dog's, o'clock 7", "it isn't the dog's, o'clock #", "it isn't the dog's, o'clock"},
 		{"'it's'", "'…'", ""},
 		{strings.Repeat("äb ", 100), strings.Repeat("äb ", 100), strings.TrimSpace(strings.Repeat("äb ", 25))},
+		// What was cut off at a length ends alike, however long its key was.
+		{"exit 70: CUST-1: " + strings.Repeat("the ledger is closed ", 9) + "for th…", "exit 70: CUST-#: " + strings.TrimSpace(strings.Repeat("the ledger is closed ", 4)) + " the ledger is…", "exit 70: CUST"},
+		{"exit 70: CUST-1000: " + strings.Repeat("the ledger is closed ", 9) + "for… (failure 2 of 2)", "exit 70: CUST-#: " + strings.TrimSpace(strings.Repeat("the ledger is closed ", 4)) + " the ledger is…", "exit 70: CUST"},
+		{"short and cut…", "short and cut…", "short and cut"},
 		// Nothing of it reaches a terminal, and what was escaped finds no reason.
 		{"a\nb\tc\x1b[31mred 7 \xff", `a b c\x#b[# # \xff`, ""},
 		{"no\nsuch order 7", "no such order #", ""},
