@@ -24,6 +24,8 @@ import (
 //	act JOB KEY WHAT [TEXT] does to an item what a run would: claim, start,
 //	                        done, dead or delayed (TEXT is the reason); the
 //	                        KEY * is the first ready item
+//	nginx RATE BURST        serves one file at $API, RATE times a second and
+//	                        BURST at once, and answers 429 to the rest
 //	api                     serves orders at $API, some of them not at once
 //
 // With BATCHQ_TEST_NOW (RFC 3339) set, the wall clock stands still there, for
@@ -87,6 +89,7 @@ func TestScripts(t *testing.T) {
 			"exits": exitsCommand,
 			"act":   actCommand,
 			"api":   apiCommand,
+			"nginx": nginxCommand,
 		},
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("TZ", "UTC")

@@ -276,6 +276,8 @@ func (a *app) sayWhy(s *stops, sum worker.Summary, others []store.OtherRun) {
 func (a *app) release(h store.Hold) string {
 	args := " resume "
 	switch p := h.Pause; {
+	case h.Throttle != nil:
+		return "to go on at once: " + a.self() + args + shellWord(h.Job)
 	case p == nil:
 		return "to try one at once: " + a.self() + args + shellWord(h.Job)
 	case p.Job != "":

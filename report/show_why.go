@@ -274,6 +274,9 @@ func (t *telling) broken() []Why {
 	said, check := "attempt %d could not run its command, at %s, %s ago%s", "to see whether it can be run now"
 	switch last.Class {
 	case jobs.ClassBroken:
+		if t.Declared != nil && t.Declared.Handler.HTTP != nil {
+			said, check = "attempt %d could not send its request, at %s, %s ago%s", "to see whether it can be sent now"
+		}
 	case jobs.ClassSuspect: // which is all that an exit status tells
 		said, check = "attempt %d could not find or execute its command, or one that this calls, at %s, %s ago%s", "to see what is executed"
 	default:
