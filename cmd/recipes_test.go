@@ -62,7 +62,7 @@ func TestRecipes(t *testing.T) {
 }
 
 // apiCommand serves orders for a script and names itself in $API: 7 is not there,
-// every fifth is throttled once, and the eleventh fails once in each other way.
+// every fifth is throttled once, 20 always, and the eleventh fails once in each other way.
 func apiCommand(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) > 0 {
 		ts.Fatalf("usage: api")
@@ -82,6 +82,9 @@ func apiCommand(ts *testscript.TestScript, neg bool, args []string) {
 			fmt.Fprintln(w, "no such order")
 		case (order == "5" || order == "10") && again == 1:
 			w.Header().Set("Retry-After", "1")
+			w.WriteHeader(http.StatusTooManyRequests)
+		case order == "20":
+			w.Header().Set("Retry-After", "600")
 			w.WriteHeader(http.StatusTooManyRequests)
 		case order == "11" && again == 1:
 			w.WriteHeader(http.StatusInternalServerError)

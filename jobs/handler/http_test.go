@@ -409,7 +409,19 @@ func TestHTTP_KeptAlive(t *testing.T) {
 	const width = 4
 	var mu sync.Mutex
 	opened, open, most := 0, 0, 0
-	s := httptest.NewUnstartedServer(http.HandlerFunc(answers))
+	// All of them are in the air together, each time.
+	arrived, together := 0, make(chan struct{})
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		others := together
+		if arrived++; arrived == width {
+			arrived, together = 0, make(chan struct{})
+			close(others)
+		}
+		mu.Unlock()
+		<-others
+		answers(w, r)
+	}))
 	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
 		mu.Lock()
 		defer mu.Unlock()
