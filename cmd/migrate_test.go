@@ -49,7 +49,7 @@ func (s *site) older() {
 	s.Helper()
 	db, err := sql.Open("sqlite", "file:"+s.db+"?_pragma=busy_timeout(60000)&_txlock=immediate")
 	s.must(err)
-	_, err = db.Exec(`BEGIN IMMEDIATE; DROP TABLE streak; DROP TABLE breaker; DROP TABLE pause; DROP TABLE pace; DROP TABLE squeeze;
+	_, err = db.Exec(`BEGIN IMMEDIATE; DROP TABLE throttle; ALTER TABLE daily DROP COLUMN throttled; DROP TABLE streak; DROP TABLE breaker; DROP TABLE pause; DROP TABLE pace; DROP TABLE squeeze;
 		DROP INDEX attempt_crash; ALTER TABLE run DROP COLUMN file; ALTER TABLE run DROP COLUMN session; ALTER TABLE book DROP COLUMN swept;
 		UPDATE run SET schema = 1; PRAGMA user_version = 1; COMMIT`)
 	s.must(errors.Join(err, db.Close()))
