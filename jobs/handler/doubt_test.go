@@ -2,6 +2,7 @@ package handler
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -141,6 +142,21 @@ func TestSurvivors_DoubtfulBeforeExec(t *testing.T) {
 	}
 	o.Run.Begun += 1000
 	wantDoubt(t, "begun after it", o, nil, nil)
+}
+
+// What is just executing a program has neither arguments nor an environment to
+// show, and is given time to show whose it is.
+func TestProcess_Unsettled(t *testing.T) {
+	cleared := spawn(t, "exec env -i /bin/"+sleepers)
+	awaitSleep(t, cleared.Process.Pid)
+	if blank(os.Getpid()) || blank(cleared.Process.Pid) {
+		t.Error("one that has executed its program is taken for one that is doing so")
+	}
+	for p, want := range map[*Process]bool{{executing: true}: true, {forked: true}: true, {}: false} {
+		if p.unsettled() != want {
+			t.Errorf("%+v is unsettled: %v", p, !want)
+		}
+	}
 }
 
 // doctor --fix makes up a run whose record was lost, with a token that no

@@ -124,8 +124,7 @@ func (h *hunt) pass(now time.Time) error {
 		p := &found[i]
 		if p.Doubtful {
 			p.Reason = MayBeAnothers
-			// One that has not executed its program yet is about to show whose it is.
-			if !p.forked || now.Sub(h.began) >= dying {
+			if !p.unsettled() || now.Sub(h.began) >= dying {
 				helpless++
 			}
 			continue

@@ -28,6 +28,7 @@ type Process struct {
 	group, parent, session, threads int
 	state                           byte
 	forked                          bool // and has not executed a program of its own yet
+	executing                       bool // for all we know: see blank
 }
 
 // forkNoExec is PF_FORKNOEXEC of linux/sched.h, in field 9 of /proc/PID/stat.
@@ -37,6 +38,23 @@ const forkNoExec = 0x40
 // alone has ended looks like a zombie and is not.
 func (p *Process) dead() bool {
 	return (p.state == 'Z' || p.state == 'X') && p.threads <= 1
+}
+
+// unsettled says whether a process is about to show whose it is: it has not
+// executed its program yet, or is doing so.
+func (p *Process) unsettled() bool { return p.forked || p.executing }
+
+// blank says whether a process shows neither arguments nor an environment, as
+// one does while it executes a program, until the new one's are laid out. On a
+// busy machine that lasts longer than two looks.
+func blank(pid int) bool {
+	var one [1]byte
+	for _, file := range []string{"cmdline", "environ"} {
+		if n, err := readProc(pid, file, one[:]); err != nil || n > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // StartTime returns when the process pid started, in clock ticks since boot

@@ -227,7 +227,7 @@ func (m *matcher) member(p *Process) (g group, ok bool) {
 func (m *matcher) doubt(found []Process, p *Process) []Process {
 	add := func(orphan int) {
 		q := *p
-		q.Orphan, q.Doubtful = orphan, true
+		q.Orphan, q.Doubtful, q.executing = orphan, true, blank(p.PID)
 		found = append(found, q)
 	}
 	if g, ok := m.member(p); ok {
