@@ -20,11 +20,37 @@ const (
 	keptInMemory = 64 << 10
 )
 
+// ring keeps the last keptTail bytes of what is written to it.
+type ring struct {
+	kept []byte
+	at   int // the oldest byte, once it is full
+}
+
+func (r *ring) write(b []byte) {
+	if len(b) > keptTail {
+		b = b[len(b)-keptTail:]
+	}
+	if room := keptTail - len(r.kept); room > 0 {
+		n := min(room, len(b))
+		r.kept = append(r.kept, b[:n]...)
+		b = b[n:]
+	}
+	for len(b) > 0 {
+		n := copy(r.kept[r.at:], b)
+		r.at = (r.at + n) % keptTail
+		b = b[n:]
+	}
+}
+
+// inOrder returns a copy of what is kept, the oldest first.
+func (r *ring) inOrder() []byte {
+	return append(append(make([]byte, 0, len(r.kept)), r.kept[r.at:]...), r.kept[:r.at]...)
+}
+
 // mixed keeps the first and the last bytes of what is written to it.
 type mixed struct {
 	head  []byte
-	tail  []byte // a ring once it is full: at is its oldest byte
-	at    int
+	tail  ring
 	total int64
 }
 
@@ -35,26 +61,14 @@ func (m *mixed) write(b []byte) {
 		m.head = append(m.head, b[:n]...)
 		b = b[n:]
 	}
-	if len(b) > keptTail {
-		b = b[len(b)-keptTail:]
-	}
-	if room := keptTail - len(m.tail); room > 0 {
-		n := min(room, len(b))
-		m.tail = append(m.tail, b[:n]...)
-		b = b[n:]
-	}
-	for len(b) > 0 {
-		n := copy(m.tail[m.at:], b)
-		m.at = (m.at + n) % keptTail
-		b = b[n:]
-	}
+	m.tail.write(b)
 }
 
 // output returns what is kept; m must not be written to afterwards.
 func (m *mixed) output() jobs.Output {
-	o := jobs.Output{Head: m.head, Tail: m.tail, Omitted: m.total - int64(len(m.head)) - int64(len(m.tail))}
-	if m.at > 0 {
-		o.Tail = append(append(make([]byte, 0, keptTail), m.tail[m.at:]...), m.tail[:m.at]...)
+	o := jobs.Output{Head: m.head, Tail: m.tail.kept, Omitted: m.total - int64(len(m.head)) - int64(len(m.tail.kept))}
+	if m.tail.at > 0 {
+		o.Tail = m.tail.inOrder()
 	}
 	return o
 }

@@ -109,37 +109,24 @@ func (l *lineBuffer) take(b []byte, each func(line []byte) (goOn bool)) bool {
 	return len(l.part) <= maxAnswer
 }
 
-// tail keeps the last bytes of what is written to it.
+// tail keeps the last bytes of what is written to it, and knows how much it was.
 type tail struct {
-	ring  []byte
-	at    int // the oldest byte, once it is full
+	ring
 	total int64
 }
 
 func (t *tail) write(b []byte) {
 	t.total += int64(len(b))
-	if len(b) > keptTail {
-		b = b[len(b)-keptTail:]
-	}
-	if room := keptTail - len(t.ring); room > 0 {
-		n := min(room, len(b))
-		t.ring = append(t.ring, b[:n]...)
-		b = b[n:]
-	}
-	for len(b) > 0 {
-		n := copy(t.ring[t.at:], b)
-		t.at = (t.at + n) % keptTail
-		b = b[n:]
-	}
+	t.ring.write(b)
 }
 
 // since returns a copy of what was written after the first from bytes.
 func (t *tail) since(from int64) jobs.Output {
 	n := t.total - from
-	kept := min(n, int64(len(t.ring)))
 	if n == 0 {
 		return jobs.Output{}
 	}
-	whole := append(append(make([]byte, 0, len(t.ring)), t.ring[t.at:]...), t.ring[:t.at]...)
-	return jobs.Output{Tail: whole[int64(len(whole))-kept:], Omitted: n - kept}
+	all := t.inOrder()
+	kept := min(n, int64(len(all)))
+	return jobs.Output{Tail: all[int64(len(all))-kept:], Omitted: n - kept}
 }
