@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -458,9 +459,9 @@ func TestHTTP_KeptAlive(t *testing.T) {
 // What must not be repeated is never sent a second time by net/http itself,
 // which does so where a kept connection breaks and the request has a key.
 func TestHTTP_OnCrashDeadIsSentOnce(t *testing.T) {
-	asked := 0
+	var asked atomic.Int64
 	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-		if asked++; asked > 1 {
+		if asked.Add(1) > 1 {
 			hijack(t, w).Close()
 		}
 	})
@@ -468,8 +469,8 @@ func TestHTTP_OnCrashDeadIsSentOnce(t *testing.T) {
 	a.Spec.Policy.OnCrash = jobs.CrashDead
 	r := newRunner(t)
 	sendBy(t, r, a)
-	if got := sendBy(t, r, a); got.Ending != jobs.Severed || asked != 2 {
-		t.Errorf("asked %d times: %+v", asked, got)
+	if got := sendBy(t, r, a); got.Ending != jobs.Severed || asked.Load() != 2 {
+		t.Errorf("asked %d times: %+v", asked.Load(), got)
 	}
 }
 
