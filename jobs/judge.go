@@ -17,7 +17,7 @@ func (p Policy) Judge(it *Item, r Result, random func() float64) Verdict {
 		return p.unlessUnsent(r, Verdict{To: Ready, Class: ClassFree, Reason: stopReason(r.Ending)})
 	case TimedOut:
 		return p.unlessUnsent(r, p.failed(it, ClassTimeout, timeoutReason(p, r), 0, random))
-	case Severed:
+	case Severed, Unanswered:
 		return p.unknownOutcome(p.failed(it, ClassRetry, r.Error, 0, random))
 	case Unreached:
 		return p.failed(it, ClassRetry, r.Error, 0, random)
@@ -25,14 +25,10 @@ func (p Policy) Judge(it *Item, r Result, random func() float64) Verdict {
 		return p.answeredHTTP(it, r, random)
 	case CantExec:
 		return Verdict{To: Ready, Class: ClassBroken, Reason: r.Error}
-	case CantFork:
+	case CantFork, Undelivered:
 		return Verdict{To: Ready, Class: ClassFree, Reason: r.Error}
-	case Unanswered:
-		return p.unknownOutcome(p.failed(it, ClassRetry, r.Error, 0, random))
 	case Abandoned:
 		return p.unknownOutcome(Verdict{To: Ready, Class: ClassShared, Reason: r.Error})
-	case Unsent:
-		return Verdict{To: Ready, Class: ClassFree, Reason: r.Error}
 	case TooLong, Unresolved:
 		return Verdict{To: Dead, Class: ClassPermanent, Charge: ChargeFailure, Reason: r.Error}
 	}

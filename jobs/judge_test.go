@@ -51,7 +51,7 @@ func TestPolicy_Judge(t *testing.T) {
 		{"TimeoutOfAStream", jobs.Result{Ending: jobs.TimedOut, Error: "no answer at all"}, retry(jobs.ClassTimeout, "timed out after 1h0m0s: no answer at all")},
 		{"NoAnswerThatCanBeUsed", jobs.Result{Ending: jobs.Unanswered, Error: "it answered twice"}, retry(jobs.ClassRetry, "it answered twice")},
 		{"DeathOfAStreamWithOthers", jobs.Result{Ending: jobs.Abandoned, Error: "with others"}, free(jobs.ClassShared, "with others")},
-		{"NeverSent", jobs.Result{Ending: jobs.Unsent, Error: "too late"}, free(jobs.ClassFree, "too late")},
+		{"NeverSent", jobs.Result{Ending: jobs.Undelivered, Error: "too late"}, free(jobs.ClassFree, "too late")},
 		{"StreamExit0", jobs.Result{Streamed: true}, retry(jobs.ClassRetry, "its stream ended without an answer to it: exit 0")},
 		{"StreamExit65", jobs.Result{Streamed: true, ExitCode: 65}, dead("exit 65")},
 		{"StreamSEGV", jobs.Result{Streamed: true, Signal: 11, SignalName: "SIGSEGV"}, dead("killed by SIGSEGV")},

@@ -40,20 +40,20 @@ func SetAside() []Class {
 type Ending int8
 
 const (
-	Exited     Ending = iota // by itself: see ExitCode or Signal
-	TimedOut                 // we ended it at its timeout
-	Stopped                  // we ended it because the run was told to stop
-	Lost                     // we ended it because the claim was no longer ours
-	CantExec                 // exec failed: missing, not executable, no directory
-	TooLong                  // exec failed: this item's arguments are too long
-	CantFork                 // no process could be made now; the system's lack, not the item's
-	Unresolved               // the item gives no command that could be run: a placeholder without a value, a program that is not there
-	Answered                 // a server answered: see Status
-	Unreached                // no server got anything of the request
-	Severed                  // there is no whole answer, and the server may have got the request
-	Unanswered               // its stream gave it no answer that could be used; it was alone in the air, or the answer was its own
-	Abandoned                // its stream ended while others were in the air with it
-	Unsent                   // its stream ended before a byte of it was written
+	Exited      Ending = iota // by itself: see ExitCode or Signal
+	TimedOut                  // we ended it at its timeout
+	Stopped                   // we ended it because the run was told to stop
+	Lost                      // we ended it because the claim was no longer ours
+	CantExec                  // exec failed: missing, not executable, no directory
+	TooLong                   // exec failed: this item's arguments are too long
+	CantFork                  // no process could be made now; the system's lack, not the item's
+	Unresolved                // the item gives no command that could be run: a placeholder without a value, a program that is not there
+	Answered                  // a server answered: see Status
+	Unreached                 // no server got anything of the request
+	Severed                   // there is no whole answer, and the server may have got the request
+	Unanswered                // its stream gave it no answer that could be used; it was alone in the air, or the answer was its own
+	Abandoned                 // its stream ended while others were in the air with it
+	Undelivered               // its stream ended before a byte of it was written
 )
 
 // Result is what a handler reports of one attempt: facts only. What they mean

@@ -144,7 +144,7 @@ func (r *Runner) Run(ctx, kill context.Context, a Attempt) (jobs.Result, Printed
 		return r.request(ctx, kill, a)
 	}
 	x := execution{Runner: r, Attempt: &a, begin: time.Now(), pipes: [2]pipe{noPipe, noPipe}}
-	if x.prepare() && x.launch(ctx, kill) {
+	if x.prepare() && x.launch(ctx, kill, x.start) {
 		x.attend(ctx, kill)
 	}
 	x.close()

@@ -132,14 +132,8 @@ type pipe struct {
 var noPipe = pipe{read: -1}
 
 func newPipe() (pipe, error) {
-	var fds [2]int
-	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
-		return noPipe, err
-	}
-	// Only our end: a child that finds O_NONBLOCK on its stdout loses output.
-	if err := unix.SetNonblock(fds[0], true); err != nil {
-		unix.Close(fds[0])
-		unix.Close(fds[1])
+	fds, err := pipeFds(0)
+	if err != nil {
 		return noPipe, err
 	}
 	return pipe{fds[0], os.NewFile(uintptr(fds[1]), "output")}, nil
@@ -150,6 +144,20 @@ func (p *pipe) closeWrite() {
 		p.write.Close()
 		p.write = nil
 	}
+}
+
+// pipeFds makes a pipe of which our end (0 to read, 1 to write) does not block.
+// Only ours: a child that finds O_NONBLOCK on its stdout loses output.
+func pipeFds(ours int) (fds [2]int, err error) {
+	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
+		return fds, err
+	}
+	if err := unix.SetNonblock(fds[ours], true); err != nil {
+		unix.Close(fds[0])
+		unix.Close(fds[1])
+		return fds, err
+	}
+	return fds, nil
 }
 
 // take reads what the pipe holds, at most one buffer full; 0 when there is

@@ -155,16 +155,17 @@ func (x *execution) sleep(pidfd int, next time.Time) (exited bool) {
 			x.take(1)
 		}
 	}
-	exited = exited || blind && x.hasExited()
+	exited = exited || blind && x.hasExited(unix.WNOHANG)
 	x.exited = x.exited || exited
 	return exited
 }
 
-// hasExited says whether the leader is dead, without reaping it.
-func (x *execution) hasExited() bool {
+// hasExited says whether the leader is dead, without reaping it. how is WNOHANG,
+// or 0 to wait until it is.
+func (x *execution) hasExited(how int) bool {
 	var info unix.Siginfo
 	for {
-		err := unix.Waitid(unix.P_PID, x.proc.Pid, &info, unix.WEXITED|unix.WNOWAIT|unix.WNOHANG, nil)
+		err := unix.Waitid(unix.P_PID, x.proc.Pid, &info, unix.WEXITED|unix.WNOWAIT|how, nil)
 		if err == unix.EINTR {
 			continue
 		}

@@ -46,10 +46,11 @@ func (x *execution) prepare() bool {
 	return true
 }
 
-// launch starts the command. false: it could not be, and the result says why.
-func (x *execution) launch(ctx, kill context.Context) bool {
+// launch starts the command by start, again where the system has no room for it
+// now. false: it could not be started, and the result says why.
+func (x *execution) launch(ctx, kill context.Context, start func() error) bool {
 	for try := 0; ; try++ {
-		err := x.start()
+		err := start()
 		if err == nil {
 			return true
 		}
@@ -71,11 +72,15 @@ func (x *execution) launch(ctx, kill context.Context) bool {
 	}
 }
 
+// program is what to look for.
+func (x *execution) program() lookup {
+	return lookup{x.argv[0], x.shared.path, x.Spec.Handler.Dir}
+}
+
 // start makes the pipes and the process. After an error nothing is left open.
 func (x *execution) start() (err error) {
 	x.begin = time.Now()
-	l := lookup{x.argv[0], x.shared.path, x.Spec.Handler.Dir}
-	file, err := x.find(l, false)
+	file, err := x.find(x.program(), false)
 	if err != nil {
 		return &execError{err}
 	}
@@ -115,16 +120,21 @@ func (x *execution) start() (err error) {
 		Dir:   x.Spec.Handler.Dir,
 		Env:   attemptEnv(x.shared.vars, x.Attempt, dir+"/"+x.resultName),
 		Files: []*os.File{stdin, x.pipes[0].write, errWrite},
-		// A group of its own, led by the command: the one handle by which all
-		// of it is ended. No Pdeathsig: it follows the thread, not the process.
-		Sys: &syscall.SysProcAttr{Setpgid: true},
 	}
+	return x.fork(file, attr)
+}
+
+// fork makes the process that executes file, which find has found.
+func (x *execution) fork(file string, attr *os.ProcAttr) (err error) {
+	// A group of its own, led by the command: the one handle by which all
+	// of it is ended. No Pdeathsig: it follows the thread, not the process.
+	attr.Sys = &syscall.SysProcAttr{Setpgid: true}
 	x.env = attr.Env
 	fault.Here("exec", "ready")
 	x.proc, err = os.StartProcess(file, x.argv, attr)
 	if errors.Is(err, unix.ENOENT) && !strings.Contains(x.argv[0], "/") {
 		// It has moved since it was found.
-		again, lookErr := x.find(l, true)
+		again, lookErr := x.find(x.program(), true)
 		if lookErr == nil && again != file {
 			x.proc, err = os.StartProcess(again, x.argv, attr)
 		}

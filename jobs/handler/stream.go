@@ -5,13 +5,9 @@ import (
 	"errors"
 	"os"
 	"sync"
-	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"batchq/jobs"
-	"batchq/jobs/fault"
 )
 
 // StreamStart is what a stream process needs.
@@ -91,23 +87,8 @@ func (r *Runner) OpenStream(ctx, kill context.Context, s StreamStart) (_ *Stream
 	x.argv, x.shared = s.Spec.Handler.Stream, r.specEnv(s.Spec)
 	p := &StreamProcess{x: x, start: s, told: make(chan struct{}, 1), wrote: make(chan struct{}), air: map[int64]*flight{}}
 	p.more = sync.NewCond(&p.mu)
-	for try := 0; ; try++ {
-		err := p.open()
-		if err == nil {
-			break
-		}
-		x.result.Ending, x.result.Error = x.explain(err)
-		if x.result.Ending != jobs.CantFork || try == len(forkPauses) {
-			return nil, x.result, false
-		}
-		select {
-		case <-time.After(forkPauses[try] * time.Millisecond):
-		case <-ctx.Done():
-		case <-kill.Done():
-		}
-		if ending, _, told := interrupted(ctx, kill); told {
-			return nil, jobs.Result{Ending: ending}, false
-		}
+	if !x.launch(ctx, kill, p.open) {
+		return nil, x.result, false
 	}
 	x.result.Ending, x.result.Error = jobs.Exited, ""
 	x.born, _ = StartTime(x.proc.Pid)
@@ -122,7 +103,7 @@ func (r *Runner) OpenStream(ctx, kill context.Context, s StreamStart) (_ *Stream
 func (p *StreamProcess) open() (err error) {
 	x := p.x
 	x.begin = time.Now()
-	file, err := x.find(lookup{x.argv[0], x.shared.path, x.Spec.Handler.Dir}, false)
+	file, err := x.find(x.program(), false)
 	if err != nil {
 		return &execError{err}
 	}
@@ -151,13 +132,7 @@ func (p *StreamProcess) open() (err error) {
 		return err
 	}
 	env := append(append(make([]string, 0, len(x.shared.vars)+1), x.shared.vars...), "BATCHQ_MARK="+x.Mark)
-	fault.Here("exec", "ready")
-	x.proc, err = os.StartProcess(file, x.argv, &os.ProcAttr{Dir: x.Spec.Handler.Dir, Env: env, Files: theirs[:],
-		Sys: &syscall.SysProcAttr{Setpgid: true}})
-	if err != nil {
-		return &execError{err}
-	}
-	return nil
+	return x.fork(file, &os.ProcAttr{Dir: x.Spec.Handler.Dir, Env: env, Files: theirs[:]})
 }
 
 func (p *StreamProcess) closeOurs() {
@@ -171,13 +146,8 @@ func (p *StreamProcess) closeOurs() {
 // streamPipe returns both ends of a pipe; ours (0 to read, 1 to write) does
 // not block.
 func streamPipe(ours int) (read, write *os.File, err error) {
-	var fds [2]int
-	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
-		return nil, nil, err
-	}
-	if err := unix.SetNonblock(fds[ours], true); err != nil {
-		unix.Close(fds[0])
-		unix.Close(fds[1])
+	fds, err := pipeFds(ours)
+	if err != nil {
 		return nil, nil, err
 	}
 	return os.NewFile(uintptr(fds[0]), "stream"), os.NewFile(uintptr(fds[1]), "stream"), nil
@@ -191,7 +161,7 @@ func (p *StreamProcess) Send(a Attempt, done func(jobs.Result, Printed)) {
 	p.mu.Lock()
 	if p.over || p.closing {
 		p.mu.Unlock()
-		done(jobs.Result{Ending: jobs.Unsent, Error: unsentReason}, Printed{})
+		done(jobs.Result{Ending: jobs.Undelivered, Error: unsentReason}, Printed{})
 		return
 	}
 	n := len(p.out)

@@ -18,13 +18,8 @@ func (p *StreamProcess) attend(ctx, kill context.Context) {
 	go p.cough.follow(p.listen())
 	exited := make(chan struct{})
 	go func() {
-		defer close(exited)
-		for {
-			var info unix.Siginfo
-			if err := unix.Waitid(unix.P_PID, p.x.proc.Pid, &info, unix.WEXITED|unix.WNOWAIT, nil); err != unix.EINTR {
-				return
-			}
-		}
+		p.x.hasExited(0)
+		close(exited)
 	}()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -132,7 +127,7 @@ const unsentReason = "its stream ended before it was sent"
 func (p *StreamProcess) landUnsent() (all []settled) {
 	for _, f := range p.order {
 		if !f.gone && f.begin >= p.written {
-			all = append(all, settled{f: f, result: jobs.Result{Ending: jobs.Unsent, Error: unsentReason}})
+			all = append(all, settled{f: f, result: jobs.Result{Ending: jobs.Undelivered, Error: unsentReason}})
 		}
 	}
 	for _, s := range all {
@@ -159,7 +154,7 @@ func (p *StreamProcess) landAll(ending jobs.Ending) (all []settled) {
 		r := &s.result
 		switch {
 		case f.begin >= p.written:
-			r.Ending, r.Error = jobs.Unsent, unsentReason
+			r.Ending, r.Error = jobs.Undelivered, unsentReason
 		case ending == jobs.Stopped || ending == jobs.Lost:
 		case reached > 1:
 			r.Ending, r.Error = jobs.Abandoned, fmt.Sprintf("its stream ended with %d items in the air, %s: each is sent alone next", reached, p.why(ending))

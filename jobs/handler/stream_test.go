@@ -125,7 +125,7 @@ func TestStream_AnswersAll(t *testing.T) {
 	}
 	// What comes too late was never sent.
 	s.send(501)
-	if r := s.landed(1)[501]; r.Ending != jobs.Unsent {
+	if r := s.landed(1)[501]; r.Ending != jobs.Undelivered {
 		t.Errorf("%+v", r)
 	}
 }
@@ -205,7 +205,7 @@ func TestStream_Broken(t *testing.T) {
 				n = 2
 			}
 			r := s.landed(n)[1]
-			if r.Ending == jobs.Unsent && name == "twice" {
+			if r.Ending == jobs.Undelivered && name == "twice" {
 				r.Ending, r.Error = jobs.Unanswered, "its stream was ended: "+c.want
 			}
 			if r.Ending != jobs.Unanswered || r.Error != "its stream was ended: "+c.want {
@@ -259,7 +259,7 @@ func TestStream_ClosesItsInput(t *testing.T) {
 	s.send(1)
 	until(t, "its input is closed", func() bool { _, err := os.Stat(dir + "/closed"); return err == nil })
 	s.send(2)
-	if r := s.landed(1)[2]; r.Ending != jobs.Unsent {
+	if r := s.landed(1)[2]; r.Ending != jobs.Undelivered {
 		t.Errorf("%+v", r)
 	}
 	if err := os.WriteFile(dir+"/go", nil, 0o600); err != nil {
@@ -345,7 +345,7 @@ func TestStream_Stopped(t *testing.T) {
 		s.stop(cause)
 		for id, r := range s.landed(2) {
 			// Written or not, nothing came of it.
-			if r.Ending != want && r.Ending != jobs.Unsent {
+			if r.Ending != want && r.Ending != jobs.Undelivered {
 				t.Errorf("%v: item %d: %+v", cause, id, r)
 			}
 		}
