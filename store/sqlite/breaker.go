@@ -49,11 +49,25 @@ func (t *tx) openBreakers() (map[int64]*breaker, error) {
 		return err
 	})
 	for job, b := range open {
-		if err := t.row("SELECT count(*) FROM slot WHERE job = ? AND started > ?", []any{job, b.opened}, &b.trying); err != nil {
+		if err := t.startedAfter(job, b.opened, &b.trying); err != nil {
 			return nil, err
 		}
 	}
 	return open, err
+}
+
+// startedAfter counts a job's attempts in flight that started after a time.
+func (t *tx) startedAfter(job, at int64, n *int) error {
+	return t.row("SELECT count(*) FROM slot WHERE job = ? AND started > ?", []any{job, at}, n)
+}
+
+// noSlot is no slot's number.
+const noSlot = 0
+
+// startedBy makes a job's attempts in flight have started by a time, but for that
+// in one slot (or noSlot): they did, whatever a clock said that was set back.
+func (t *tx) startedBy(job, at, but int64) error {
+	return t.exec("UPDATE slot SET started = ?1 WHERE job = ?2 AND id <> ?3 AND started > ?1", at, job, but)
 }
 
 // trying notes the start of the one attempt that a half-open breaker allows.
@@ -66,7 +80,7 @@ func (t *tx) trying(job, slot int64, b *breaker) error {
 		return nil
 	}
 	b.opened, b.until = t.now-1, t.now
-	if err := t.exec("UPDATE slot SET started = ?1 WHERE job = ?2 AND id <> ?3 AND started > ?1", b.opened, job, slot); err != nil {
+	if err := t.startedBy(job, b.opened, slot); err != nil {
 		return err
 	}
 	return t.exec("UPDATE breaker SET opened = ?, until = ? WHERE job = ?", b.opened, b.until, job)
@@ -148,8 +162,7 @@ func (t *tx) trip(job int64, b *breaker, s *store.Settlement, out *store.Advance
 		return err
 	}
 	fault.Here("settle", "tripping")
-	// What is in flight began before, whatever a clock said that was set back.
-	if err := t.exec("UPDATE slot SET started = ?1 WHERE job = ?2 AND started > ?1", t.now, job); err != nil {
+	if err := t.startedBy(job, t.now, noSlot); err != nil {
 		return err
 	}
 	return t.exec("UPDATE breaker SET failed = 0, times = ?, opened = ?, until = ?, reason = ? WHERE job = ?",

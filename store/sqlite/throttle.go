@@ -62,7 +62,7 @@ func (t *tx) throttles() (map[int64]*throttle, error) {
 	})
 	for job, h := range all {
 		if !h.proven && err == nil {
-			err = t.row("SELECT count(*) FROM slot WHERE job = ? AND started > ?", []any{job, h.since}, &h.trying)
+			err = t.startedAfter(job, h.since, &h.trying)
 		}
 	}
 	return all, err
@@ -123,8 +123,7 @@ func (t *tx) throttle(job, started int64, h *throttle, s *store.Settlement, out 
 		h = &throttle{}
 	}
 	h.pace = h.pace.Slower()
-	// What is in flight began before, whatever a clock said that was set back.
-	if err := t.exec("UPDATE slot SET started = ?1 WHERE job = ?2 AND started > ?1", t.now, job); err != nil {
+	if err := t.startedBy(job, t.now, noSlot); err != nil {
 		return err
 	}
 	return t.exec(`INSERT INTO throttle (job, since, until, proven, gap, steady, next, reason) VALUES (?, ?, ?, 0, ?, ?, 0, ?)
@@ -140,7 +139,7 @@ func (t *tx) tookThrottle(job, slot int64, h *throttle) error {
 	h.next = t.now*1000 + h.pace.Gap.Microseconds()
 	if h.since >= t.now {
 		h.since, h.until = t.now-1, t.now
-		if err := t.exec("UPDATE slot SET started = ?1 WHERE job = ?2 AND id <> ?3 AND started > ?1", h.since, job, slot); err != nil {
+		if err := t.startedBy(job, h.since, slot); err != nil {
 			return err
 		}
 	}
