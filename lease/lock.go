@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"batchq/jobs/fault"
+	"batchq/jobs/handler"
 	"batchq/store"
 )
 
@@ -101,6 +102,17 @@ func probe(path string) sign {
 	return unknown
 }
 
+// ask says whether a run of this file lives. Of a lock that is held its process
+// is asked as well: a child that was being made when the run was killed shares
+// the lock until it has executed its program.
+func ask(database string, me, o store.RunInfo) sign {
+	s := probe(lockPath(database, o.Token))
+	if s == lives && sameProcesses(me, o) && handler.Gone(o.PID, o.PIDStart) {
+		return died
+	}
+	return s
+}
+
 // isToken says whether s has the form of a run's token: crypto/rand.Text, in
 // lower case.
 func isToken(s string) bool {
@@ -172,16 +184,17 @@ func Look(database string, r store.RunInfo) Life {
 	if r.Foreign {
 		return Dead // whatever it does is for another file
 	}
-	switch probe(lockPath(database, r.Token)) {
+	me, err := whoAmI(nil)
+	if err != nil {
+		return Unknown
+	}
+	switch ask(database, me, r) {
 	case lives:
 		return Alive
 	case died:
 		return Dead
 	}
-	me, err := whoAmI(nil)
 	switch {
-	case err != nil:
-		return Unknown
 	case me.BootID != r.BootID:
 		return Dead // nothing survives a boot
 	case me.PIDNS != r.PIDNS:

@@ -59,6 +59,47 @@ func TestLock_NotInherited(t *testing.T) {
 	}
 }
 
+// A run is killed while a child of it is being made, which shares its lock
+// until it executes its program: what the lock says is no life. Its process has
+// gone, and the next run takes over at once.
+func TestLock_SharedByAChild(t *testing.T) {
+	b := setup(t)
+	b.enqueue("a", "b")
+	p := b.process(role{Spec: b.spec(holds), Claim: 2, Start: 1, LeaveLock: true})
+	r := b.rescuer()
+	if s := ask(b.path, r.Info, b.info(p.Run)); s != lives {
+		t.Errorf("before its death it is said to be %d", s)
+	}
+	p.kill()
+	if s := probe(lockPath(b.path, p.Token)); s != lives || !alive(p.Left) {
+		t.Fatalf("the lock says %d: nothing is shown", s)
+	}
+	if Look(b.path, b.info(p.Run)) != Dead {
+		t.Error("it is taken for alive")
+	}
+	r.rescue()
+	b.want("a ready, b ready")
+	b.wantCrashes("a", 1)
+	if _, err := os.Stat(lockPath(b.path, p.Token)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("its lock file: %v", err)
+	}
+}
+
+// From the moment at which kill -9 returns a run is dead, or seen to be dying
+// and waited for: the same line again right behind it finds no lane full.
+func TestLock_RightBehindAKill(t *testing.T) {
+	b := setup(t)
+	for range 20 {
+		b.enqueue("a")
+		p := b.process(role{Spec: b.spec(holds), Claim: 1})
+		r := b.register()
+		kill(p.cmd.Process.Pid, syscall.SIGKILL)
+		b.must(r.Rescue(context.Background()))
+		b.want("a ready")
+		b.must(r.Close(context.Background(), store.RunEnd{Outcome: "finished"}))
+	}
+}
+
 func TestLock_Probe(t *testing.T) {
 	b := setup(t)
 	path := lockPath(b.path, "missing")
@@ -159,19 +200,7 @@ func TestLock_Owner(t *testing.T) {
 func TestLook(t *testing.T) {
 	b := setup(t)
 	p, r := b.process(role{}), b.rescuer()
-	info := func(id int64) (found store.RunInfo) {
-		t.Helper()
-		st, err := b.db.Stats(context.Background())
-		b.must(err)
-		for _, run := range st.Runs {
-			if run.ID == id {
-				return run
-			}
-		}
-		t.Fatalf("run %d is not in the book", id)
-		return found
-	}
-	living, dying := info(r.Info.ID), info(p.Run)
+	living, dying := b.info(r.Info.ID), b.info(p.Run)
 	if Look(b.path, living) != Alive || Look(b.path, dying) != Alive {
 		t.Error("a live run is not alive")
 	}

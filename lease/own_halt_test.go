@@ -15,7 +15,7 @@ import (
 // strangerCommand is a command that no run has started.
 func strangerCommand() *exec.Cmd {
 	c := exec.Command("sleep", "3600")
-	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	return c
 }
 

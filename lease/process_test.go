@@ -34,6 +34,9 @@ type role struct {
 	TakeOver []int64
 	// Rescue once, as a run inside an item would, and leave.
 	Rescue bool
+	// LeaveLock to a child that lives on, as one shares it that has not executed
+	// its program yet.
+	LeaveLock bool
 	// Ahead is how far its clock is set forward.
 	Ahead time.Duration
 }
@@ -46,6 +49,7 @@ type player struct {
 	Run   int64
 	Token string
 	PIDs  []int // of the commands that it has started
+	Left  int   // pid of whom its lock was left to
 }
 
 // play is the main function of such a process.
@@ -65,6 +69,7 @@ func play(text string) {
 }
 
 func (r *role) play() error {
+	left := 0
 	ctx := context.Background()
 	now := func() time.Time { return time.Now().Add(r.Ahead) }
 	queue, err := sqlite.Open(ctx, r.Path, sqlite.Options{Now: now})
@@ -90,6 +95,14 @@ func (r *role) play() error {
 			return err
 		}
 	}
+	if r.LeaveLock {
+		holder := strangerCommand()
+		holder.ExtraFiles = []*os.File{run.lock}
+		if err := holder.Start(); err != nil {
+			return err
+		}
+		left = holder.Process.Pid
+	}
 	pids, err := r.work(ctx, queue, run)
 	if err != nil {
 		return err
@@ -97,7 +110,7 @@ func (r *role) play() error {
 	if r.Beat {
 		go func() { _ = run.Heartbeat(ctx, func() bool { return false }) }()
 	}
-	if err := json.NewEncoder(os.Stdout).Encode(player{Run: run.Info.ID, Token: run.Info.Token, PIDs: pids}); err != nil {
+	if err := json.NewEncoder(os.Stdout).Encode(player{Run: run.Info.ID, Token: run.Info.Token, PIDs: pids, Left: left}); err != nil {
 		return err
 	}
 	_, err = io.Copy(io.Discard, os.Stdin) // until the test has ended, at the latest
@@ -189,8 +202,10 @@ func (b *bundle) process(r role) *player {
 		if p.Token != "" {
 			endMarked(p.Token)
 		}
-		for _, pid := range p.PIDs {
-			kill(-pid, syscall.SIGKILL)
+		for _, pid := range append(p.PIDs, p.Left) {
+			if pid > 0 {
+				kill(-pid, syscall.SIGKILL)
+			}
 		}
 	})
 	if err != nil {

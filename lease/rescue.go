@@ -87,7 +87,7 @@ func (r *Run) dead(ctx context.Context, o store.OtherRun) (why store.Death, dead
 		// does for that file: here it is as dead as can be.
 		return store.DeathLock, true, nil
 	}
-	s := probe(lockPath(r.database, o.Token))
+	s := r.askAgain(ctx, o.RunInfo)
 	// One that has ended and still holds its lock was taken for dead, lives,
 	// and has claimed again before it knew: it will leave what it holds itself.
 	if s == died || o.Ended && s != lives {
@@ -114,10 +114,27 @@ func (r *Run) dead(ctx context.Context, o store.OtherRun) (why store.Death, dead
 	return store.DeathLease, true, nil
 }
 
-// sameProcesses says whether this process can ask the kernel about o's.
-func (r *Run) sameProcesses(o store.RunInfo) bool {
-	return o.BootID == r.Info.BootID && o.PIDNS == r.Info.PIDNS
+// askAgain asks whether a run lives. One that is just dying is given the time
+// to be dead: who types kill -9 and the same line again must find it so.
+func (r *Run) askAgain(ctx context.Context, o store.RunInfo) sign {
+	deadline := time.Now().Add(500 * time.Millisecond)
+	for {
+		s := ask(r.database, r.Info, o)
+		if s == died || !r.sameProcesses(o) || !handler.Dying(o.PID, o.PIDStart) || time.Now().After(deadline) {
+			return s
+		}
+		select {
+		case <-ctx.Done():
+			return s
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
 }
+
+// sameProcesses says whether this process can ask the kernel about o's.
+func (r *Run) sameProcesses(o store.RunInfo) bool { return sameProcesses(r.Info, o) }
+
+func sameProcesses(me, o store.RunInfo) bool { return o.BootID == me.BootID && o.PIDNS == me.PIDNS }
 
 // runs says whether the very process that a run was is still at work.
 func runs(o store.RunInfo) bool { return handler.Alive(o.PID, o.PIDStart) }
@@ -161,7 +178,7 @@ func (r *Run) takeOver(ctx context.Context, o store.OtherRun, why store.Death) e
 		}
 	}
 	fault.Here("rescue", "taken over")
-	if path := lockPath(r.database, o.Token); o.Token != "" && probe(path) == died {
+	if path := lockPath(r.database, o.Token); o.Token != "" && ask(r.database, r.Info, o.RunInfo) == died {
 		// Its row is closed: the file means nothing any more, and another
 		// rescuer may have been faster with it.
 		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {

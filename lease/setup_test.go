@@ -149,6 +149,20 @@ func (b *bundle) item(key string) store.ItemRow {
 	return rows[0]
 }
 
+// info is a run as the book has it.
+func (b *bundle) info(id int64) (found store.RunInfo) {
+	b.Helper()
+	st, err := b.db.Stats(context.Background())
+	b.must(err)
+	for _, run := range st.Runs {
+		if run.ID == id {
+			return run
+		}
+	}
+	b.Fatalf("run %d is not in the book", id)
+	return found
+}
+
 // want checks states by key: "a ready, b dead".
 func (b *bundle) want(states string) {
 	b.Helper()

@@ -17,11 +17,3 @@ func Line(spec *jobs.Spec, item *jobs.Item) (string, error) {
 	}
 	return sent.Method + " " + sent.URL, nil
 }
-
-// Alive says whether the process pid that started at start is there and more
-// than a zombie that nobody has reaped.
-func Alive(pid int, start uint64) bool {
-	var buf [1024]byte
-	p, err := readStat(pid, buf[:])
-	return err == nil && p.Start == start && !p.dead()
-}

@@ -27,12 +27,16 @@ type Process struct {
 
 	group, parent, session, threads int
 	state                           byte
+	exiting                         bool
 	forked                          bool // and has not executed a program of its own yet
 	executing                       bool // for all we know: see blank
 }
 
-// forkNoExec is PF_FORKNOEXEC of linux/sched.h, in field 9 of /proc/PID/stat.
-const forkNoExec = 0x40
+// Flags of linux/sched.h, in field 9 of /proc/PID/stat.
+const (
+	isExiting  = 0x4  // PF_EXITING
+	forkNoExec = 0x40 // PF_FORKNOEXEC
+)
 
 // dead says whether nothing of p runs any more. A process whose first thread
 // alone has ended looks like a zombie and is not.
@@ -73,6 +77,58 @@ func StartedAgo(d time.Duration) uint64 {
 		return 0
 	}
 	return uint64(max(0, time.Duration(now.Nano())-d) / tick)
+}
+
+// Alive says whether the process pid that started at start is there and more
+// than a zombie that nobody has reaped.
+func Alive(pid int, start uint64) bool {
+	var buf [1024]byte
+	p, err := readStat(pid, buf[:])
+	return err == nil && p.Start == start && !p.dead()
+}
+
+// Gone says whether it is certain that the process pid that started at start
+// runs no more. It is not merely Alive's opposite: where /proc is mounted with
+// hidepid another user's process is not seen, and one whose start time reads
+// otherwise may be the same, seen from another time namespace.
+func Gone(pid int, start uint64) bool {
+	if pid <= 0 {
+		return false // never known: kill(2) would ask of our own group
+	}
+	if errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
+		return true // hidepid hides nothing from kill(2)
+	}
+	var buf [1024]byte
+	p, err := readStat(pid, buf[:])
+	return err == nil && p.Start == start && p.dead()
+}
+
+// Dying says whether a SIGKILL has reached the process pid that started at
+// start, or it is on its way out, and something of it is still there: giving
+// back its memory takes a while.
+func Dying(pid int, start uint64) bool {
+	var buf [4096]byte
+	p, err := readStat(pid, buf[:])
+	if err != nil || p.Start != start || p.dead() {
+		return false
+	}
+	if p.exiting || p.state == 'Z' || p.state == 'X' {
+		return true
+	}
+	n, err := readProc(pid, "status", buf[:])
+	if err != nil {
+		return false
+	}
+	const kill = 1 << (unix.SIGKILL - 1)
+	for line := range bytes.Lines(buf[:n]) {
+		name, set, _ := bytes.Cut(line, []byte(":"))
+		if string(name) == "SigPnd" || string(name) == "ShdPnd" {
+			if pending, err := strconv.ParseUint(string(bytes.TrimSpace(set)), 16, 64); err == nil && pending&kill != 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Stopped says whether the process pid that started at start stands still
@@ -147,7 +203,8 @@ func parseStat(line []byte) (p Process, err error) {
 	}
 	p.PID = number(bytes.TrimSpace(line[:open]))
 	p.parent, p.group, p.session, p.threads = number(fields[1]), number(fields[2]), number(fields[3]), number(fields[17])
-	p.forked = number(fields[6])&forkNoExec != 0
+	flags := number(fields[6])
+	p.exiting, p.forked = flags&isExiting != 0, flags&forkNoExec != 0
 	if err != nil {
 		return p, errStat
 	}
